@@ -1,0 +1,9 @@
+//! Tidegate: an event gateway and an actor runtime in one crate.
+
+pub mod actors;
+pub mod cli;
+pub mod config;
+pub mod domain;
+pub mod protocol;
+pub mod store;
+pub mod telemetry;
