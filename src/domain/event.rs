@@ -170,7 +170,7 @@ impl Event {
 }
 
 /// Appends a JSON string, escaped where it must be.
-fn push_string(json: &mut Vec<u8>, text: &str) {
+pub(crate) fn push_string(json: &mut Vec<u8>, text: &str) {
     let plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
     if text.bytes().all(plain) {
         json.push(b'"');
@@ -183,7 +183,7 @@ fn push_string(json: &mut Vec<u8>, text: &str) {
 }
 
 /// Appends a label (with its comma, quotes and colon) and a number.
-fn push_number(json: &mut Vec<u8>, label: &[u8], number: u64) {
+pub(crate) fn push_number(json: &mut Vec<u8>, label: &[u8], number: u64) {
     use std::io::Write;
     json.extend_from_slice(label);
     // Writing into memory cannot fail.

@@ -10,6 +10,7 @@ mod topic;
 
 pub use cursor::{CursorUpdate, PartitionCursor, Retry, SeqRange};
 pub use event::{Event, Labels, NewEvent, Place, TS_MAX};
+pub(crate) use event::{push_number, push_string};
 pub use names::{BadName, DEAD_LETTER_PREFIX, GROUP_NAME_MAX, GroupName, SNAPSHOT_SUFFIX, TOPIC_NAME_MAX, TopicName};
 pub use partition::partition_of;
 pub use pattern::TopicPattern;

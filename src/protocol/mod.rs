@@ -1,1 +1,24 @@
-//! (filled in by the next step)
+//! What clients and the gateway say to each other over a WebSocket: a text frame becomes a typed request or a typed
+//! error, a typed answer becomes a text frame. Nothing in here knows sockets, actors or I/O, so that all of it can be
+//! tested and fuzzed as plain functions.
+
+mod code;
+mod draft;
+mod field;
+mod limits;
+mod opts;
+mod parse;
+mod reply;
+mod request;
+mod scan;
+#[cfg(test)]
+mod tests;
+mod value;
+mod walk;
+
+pub use code::{CloseCode, ErrorCode};
+pub use draft::Draft;
+pub use opts::SubscribeOpts;
+pub use parse::parse;
+pub use reply::{Answer, Corr, Failure, Lease, encode_err, encode_event, encode_ok};
+pub use request::{Frame, Request};

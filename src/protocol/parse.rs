@@ -1,0 +1,215 @@
+//! From the text of a frame to a request, or to an error that says what is wrong with it.
+
+use std::collections::HashSet;
+
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use super::code::ErrorCode;
+use super::draft::Draft;
+use super::field::{Fields, Wrong, fields, unknown};
+use super::limits::{BATCH, CORR, DELAY_MS, IDS, NESTING, REASON};
+use super::opts::SubscribeOpts;
+use super::reply::{Corr, Failure};
+use super::request::{Frame, Request};
+use super::scan::{Flaw, check};
+use super::value::{bounded_text, id, integer, list, shown, text};
+use super::walk::walk_members;
+use crate::domain::{GroupName, TopicName};
+
+const OPS: [&str; 10] = [
+    "AUTH",
+    "PUBLISH",
+    "PUBLISH_BATCH",
+    "SUBSCRIBE",
+    "UNSUBSCRIBE",
+    "ACK",
+    "NACK",
+    "MODACK",
+    "PAUSE",
+    "RESUME",
+];
+
+fields! {
+    /// All fields that a request of any kind can have.
+    FrameFields {
+        op: "op",
+        corr: "corr",
+        topic: "topic",
+        group: "group",
+        payload: "payload",
+        opts: "opts",
+        events: "events",
+        token: "token",
+        id: "id",
+        ids: "ids",
+        reason: "reason",
+        delay_ms: "delay_ms",
+        extend_ms: "extend_ms",
+    }
+}
+
+/// Reads a text frame. Any text gives an answer, and takes memory in proportion to its length at most.
+///
+/// ```
+/// use tidegate::protocol::{ErrorCode, Request, parse};
+///
+/// let frame = parse(r#"{"op": "PUBLISH", "topic": "orders", "payload": {"total": 1.0}, "corr": 7}"#);
+/// let Ok(Request::Publish { topic, draft }) = frame.request else { panic!() };
+/// assert_eq!(topic.as_str(), "orders");
+/// assert_eq!(&*draft.payload, r#"{"total":1.0}"#);
+///
+/// let frame = parse(r#"{"op": "ACK", "topic": "orders", "group": "billing", "id": 5, "corr": 8}"#);
+/// assert_eq!(frame.corr.unwrap().as_str(), "8");
+/// let failure = frame.request.unwrap_err();
+/// assert_eq!((failure.code, &*failure.msg), (ErrorCode::BadRequest, "id: expected a string"));
+/// ```
+pub fn parse(text: &str) -> Frame {
+    let flaw = check(text);
+    let mut fields = FrameFields::none_given();
+    let mut doubled = Ok(());
+    // Goes on after a doubled field, since `corr` may come later.
+    let walked = walk_members(text, |name, value| {
+        if let Some(field) = fields.find(name) {
+            doubled = doubled.and(field.give(value));
+        }
+        Ok(())
+    });
+    let (corr, corr_read) = match fields.corr.optional(read_corr) {
+        Ok(corr) => (corr, Ok(())),
+        Err(wrong) => (None, Err(wrong)),
+    };
+    let request = walked
+        .map_err(|error| not_an_object(text, &error))
+        .and(flaw.map_err(Failure::from))
+        .and(doubled.map_err(|doubled| Wrong::from(doubled).into()))
+        .and(corr_read.map_err(Failure::from))
+        .and_then(|()| fields.request());
+    Frame { corr, request }
+}
+
+impl FrameFields<'_> {
+    fn request(&self) -> Result<Request, Failure> {
+        let op = self.op.required(text)?;
+        match &*op {
+            "AUTH" => Ok(Request::Auth {
+                token: self.token.optional(text)?.map(Box::from),
+            }),
+            "PUBLISH" => Ok(Request::Publish {
+                topic: self.topic()?,
+                draft: Draft::read(self.payload, self.opts)?,
+            }),
+            "PUBLISH_BATCH" => Ok(Request::PublishBatch {
+                topic: self.topic()?,
+                drafts: self.events.required(batch)?,
+            }),
+            "SUBSCRIBE" => Ok(Request::Subscribe {
+                topic: self.topic()?,
+                group: self.group.optional(group)?,
+                opts: self.opts.optional(SubscribeOpts::read)?.unwrap_or_default(),
+            }),
+            "UNSUBSCRIBE" => Ok(Request::Unsubscribe {
+                topic: self.topic()?,
+                group: self.group.optional(group)?,
+            }),
+            "ACK" => Ok(Request::Ack {
+                topic: self.topic()?,
+                group: self.group.required(group)?,
+                ids: self.id_or_ids()?,
+            }),
+            "NACK" => Ok(Request::Nack {
+                topic: self.topic()?,
+                group: self.group.required(group)?,
+                ids: self.id_or_ids()?,
+                reason: self.reason.optional(|raw| bounded_text(raw, 0..=REASON))?,
+                delay_ms: self.delay_ms.optional(|raw| integer(raw, 0..=DELAY_MS))?,
+            }),
+            "MODACK" => Ok(Request::Modack {
+                topic: self.topic()?,
+                group: self.group.required(group)?,
+                id: self.id.required(id)?,
+                extend_ms: self.extend_ms.required(|raw| integer(raw, 0..=DELAY_MS))?,
+            }),
+            "PAUSE" => Ok(Request::Pause {
+                topic: self.topic()?,
+                group: self.group.optional(group)?,
+            }),
+            "RESUME" => Ok(Request::Resume {
+                topic: self.topic()?,
+                group: self.group.optional(group)?,
+            }),
+            other => {
+                let problem = format!("`{}` is {}", shown(other), unknown(other, &OPS));
+                Err(self.op.wrong(problem).into())
+            }
+        }
+    }
+
+    fn topic(&self) -> Result<TopicName, Failure> {
+        let name = self.topic.required(text)?;
+        name.parse::<TopicName>()
+            .map_err(|bad| Failure::new(ErrorCode::BadTopic, format!("topic: {bad}")))
+    }
+
+    fn id_or_ids(&self) -> Result<Vec<Box<str>>, Wrong> {
+        match (self.id.optional(id)?, self.ids.optional(|raw| list(raw, 1..=IDS, id))?) {
+            (Some(one), None) => Ok(vec![one]),
+            (None, Some(several)) => Ok(several),
+            _ => Err(self.id.wrong("expected either `id` or `ids`")),
+        }
+    }
+}
+
+fn group(raw: &RawValue) -> Result<GroupName, Wrong> {
+    text(raw)?
+        .parse()
+        .map_err(|bad: crate::domain::BadName| Wrong::new(bad.0))
+}
+
+fn batch(raw: &RawValue) -> Result<Vec<Draft>, Wrong> {
+    let drafts = list(raw, 1..=BATCH, Draft::from_batch_entry)?;
+    let mut ids = HashSet::new();
+    for (at, draft) in drafts.iter().enumerate() {
+        if let Some(id) = draft.id.as_deref()
+            && !ids.insert(id)
+        {
+            let problem = format!("`{id}` stands twice in the batch");
+            return Err(Wrong::new(problem).inside(&format!("[{at}].opts.id")));
+        }
+    }
+    Ok(drafts)
+}
+
+fn read_corr(raw: &RawValue) -> Result<Corr, Wrong> {
+    let json = raw.get();
+    let is_number = json.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+    // A string must be one that can be decoded: it is sent back as it is.
+    if json.len() > CORR || !(is_number || text(raw).is_ok()) {
+        let problem = format!("expected a string or a number of at most {CORR} bytes");
+        return Err(Wrong::new(problem));
+    }
+    Ok(Corr::from_json(json))
+}
+
+/// What to say of a text that is no JSON object: is it JSON at all?
+fn not_an_object(text: &str, error: &serde_json::Error) -> Failure {
+    if !error.is_data() {
+        return Failure::new(ErrorCode::BadJson, format!("not JSON: {error}"));
+    }
+    match serde_json::from_str::<IgnoredAny>(text) {
+        Ok(_) => Failure::new(ErrorCode::BadRequest, "a frame is one JSON object with `op`"),
+        Err(error) => Failure::new(ErrorCode::BadJson, format!("not JSON: {error}")),
+    }
+}
+
+impl From<Flaw> for Failure {
+    fn from(flaw: Flaw) -> Failure {
+        match flaw {
+            Flaw::LoneSurrogate => Failure::new(ErrorCode::BadJson, "not JSON: a string has half of a surrogate pair"),
+            Flaw::TooDeep => {
+                let msg = format!("nesting: expected at most {NESTING} levels in a frame");
+                Failure::new(ErrorCode::BadRequest, msg)
+            }
+        }
+    }
+}
