@@ -79,9 +79,15 @@ pub fn parse(text: &str) -> Frame {
         Ok(corr) => (corr, Ok(())),
         Err(wrong) => (None, Err(wrong)),
     };
-    let request = walked
-        .map_err(|error| not_an_object(text, &error))
+    let (json, object) = match walked {
+        // Not an object, so nothing of it was read yet: is it JSON at all?
+        Err(error) if error.is_data() => (serde_json::from_str::<IgnoredAny>(text).map(drop), Err(not_an_object())),
+        walked => (walked, Ok(())),
+    };
+    let request = json
+        .map_err(|error| Failure::new(ErrorCode::BadJson, format!("not JSON: {error}")))
         .and(flaw.map_err(Failure::from))
+        .and(object)
         .and(doubled.map_err(|doubled| Wrong::from(doubled).into()))
         .and(corr_read.map_err(Failure::from))
         .and_then(|()| fields.request());
@@ -191,15 +197,8 @@ fn read_corr(raw: &RawValue) -> Result<Corr, Wrong> {
     Ok(Corr::from_json(json))
 }
 
-/// What to say of a text that is no JSON object: is it JSON at all?
-fn not_an_object(text: &str, error: &serde_json::Error) -> Failure {
-    if !error.is_data() {
-        return Failure::new(ErrorCode::BadJson, format!("not JSON: {error}"));
-    }
-    match serde_json::from_str::<IgnoredAny>(text) {
-        Ok(_) => Failure::new(ErrorCode::BadRequest, "a frame is one JSON object with `op`"),
-        Err(error) => Failure::new(ErrorCode::BadJson, format!("not JSON: {error}")),
-    }
+fn not_an_object() -> Failure {
+    Failure::new(ErrorCode::BadRequest, "a frame is one JSON object with `op`")
 }
 
 impl From<Flaw> for Failure {

@@ -1,1 +1,7 @@
 //! Tests of the whole way from a frame to a request.
+
+mod accepted;
+mod corpus;
+mod fuzz;
+mod payload;
+mod refused;
