@@ -87,7 +87,7 @@ impl<'a> Field<'a> {
         self.optional(read)?.ok_or_else(|| self.wrong("missing"))
     }
 
-    /// The value's text, `null` too: what it takes of a payload.
+    /// The value's JSON text, which must be there; `null` is a value here, as it is for payloads.
     pub(super) fn required_json(self) -> Result<&'a str, Wrong> {
         self.raw.map(RawValue::get).ok_or_else(|| self.wrong("missing"))
     }

@@ -44,11 +44,9 @@ pub(super) fn word(raw: &RawValue, words: &[&'static str]) -> Result<&'static st
         .ok_or_else(|| Wrong::new(format!("expected one of {}", words.join(", "))))
 }
 
-/// An integer, written as one: digits only.
+/// An integer, written as one: `1.0` and `1e3` are none.
 pub(super) fn integer(raw: &RawValue, range: RangeInclusive<u64>) -> Result<u64, Wrong> {
-    let json = raw.get();
-    let is_plain = json.bytes().all(|byte| byte.is_ascii_digit());
-    let number = json.parse().ok().filter(|number| is_plain && range.contains(number));
+    let number = raw.get().parse().ok().filter(|number| range.contains(number));
     number.ok_or_else(|| {
         let (min, max) = (grouped(*range.start()), grouped(*range.end()));
         Wrong::new(format!("expected an integer from {min} to {max}"))

@@ -5,3 +5,4 @@ mod corpus;
 mod fuzz;
 mod payload;
 mod refused;
+mod refused_opts;
