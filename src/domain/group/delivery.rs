@@ -203,7 +203,7 @@ impl Group {
 
 /// The wait after the `failed`-th failure: doubled each time, and between half and all of that, so that events that failed
 /// together do not all come back together.
-fn backoff_ms(first_ms: u64, failed: u32, seq: u64, now_ms: u64) -> u64 {
+pub(super) fn backoff_ms(first_ms: u64, failed: u32, seq: u64, now_ms: u64) -> u64 {
     let factor = 1_u64.checked_shl(failed.saturating_sub(1)).unwrap_or(u64::MAX);
     let full = first_ms.saturating_mul(factor).min(BACKOFF_MS_MAX);
     let half = full.div_ceil(2);

@@ -16,6 +16,8 @@ mod types;
 mod window;
 
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod model_tests;
 #[cfg(test)]
 mod tests;

@@ -318,3 +318,46 @@ impl Window {
         }
     }
 }
+
+#[cfg(test)]
+impl Window {
+    /// Checks the lists against the entries, one by one.
+    pub fn assert_sound(&self) {
+        let (mut ready, mut doomed, mut listed) = (Load::default(), Load::default(), 0);
+        for (&seq, entry) in &self.entries {
+            assert_eq!(self.ids.get(&entry.id), Some(&seq));
+            let (is_listed, keeps_body) = match entry.spot {
+                Spot::Nowhere => (true, false),
+                Spot::Deliverable => {
+                    ready.add(entry.size);
+                    (self.deliverable.contains(&seq), true)
+                }
+                Spot::Hungry { others_may_pass } => (self.hungry.contains(&(others_may_pass, seq)), false),
+                Spot::Timed(at) => (self.timed.contains(&(at, seq)), false),
+                Spot::Dying => (self.dying.contains(&seq), false),
+                Spot::Doomed => {
+                    doomed.add(entry.size);
+                    (self.doomed.contains(&seq), true)
+                }
+            };
+            assert!(is_listed, "{seq} is not where it says: {:?}", entry.spot);
+            assert_eq!(entry.body.is_some(), keeps_body, "{seq}: {:?}", entry.spot);
+            listed += usize::from(entry.spot != Spot::Nowhere);
+        }
+        assert_eq!(self.ids.len(), self.entries.len());
+        assert_eq!(listed, self.ready_len() + self.timed.len() + self.dying_len());
+        assert_eq!(
+            (ready.count, ready.bytes),
+            (self.deliverable_load.count, self.deliverable_load.bytes)
+        );
+        assert_eq!(
+            (doomed.count, doomed.bytes),
+            (self.doomed_load.count, self.doomed_load.bytes)
+        );
+        assert!(ready.is_within(self.limits.bodies, self.limits.body_bytes));
+        assert!(doomed.is_within(self.limits.loads, self.limits.body_bytes));
+        if let (Some(&lowest), Some(&highest)) = (self.entries.keys().next(), self.entries.keys().last()) {
+            assert!(highest - lowest < self.limits.window);
+        }
+    }
+}
