@@ -2,6 +2,7 @@
 
 mod cursor;
 mod event;
+pub mod group;
 mod names;
 mod partition;
 mod pattern;
