@@ -18,10 +18,13 @@
 //! one's seq; with another payload it is refused, and so is the whole [`Write::Append`] that it is part of. An id is known
 //! for as long as its event is kept.
 //!
-//! *Groups.* A group belongs to a topic, which may not exist yet. Every claim gives a group a new epoch; a write with an
-//! older one is refused and changes nothing.
+//! *Groups.* A group belongs to a topic, which may not exist yet. Every claim gives a group a new epoch; a write with any
+//! other is refused and changes nothing. Epochs only rise, also over a group that was removed and made again: who owned
+//! the old one cannot write to the new one.
 
 mod error;
+mod memory;
+mod placing;
 
 use std::sync::Arc;
 
@@ -32,6 +35,7 @@ use crate::domain::{
     TopicSettings,
 };
 pub use error::{Refused, StoreError};
+pub use memory::MemoryStore;
 
 /// Gives each topic its settings: the configuration, as a store sees it.
 pub type TopicRules = Arc<dyn Fn(&TopicName) -> TopicSettings + Send + Sync>;
@@ -41,7 +45,7 @@ pub type TopicRules = Arc<dyn Fn(&TopicName) -> TopicSettings + Send + Sync>;
 pub struct StoreOptions {
     /// Gives each topic its settings.
     pub rules: TopicRules,
-    /// The most topics; one more is refused.
+    /// The most topics; one more is refused (except for dead letters).
     pub max_topics: usize,
     /// The most groups of a topic; one more is refused.
     pub max_groups_per_topic: usize,
@@ -65,7 +69,7 @@ pub enum Write {
     Append {
         /// Where to.
         topic: TopicName,
-        /// At least one. An id that stands twice in here is refused ([`Refused::Conflict`]).
+        /// With none nothing happens. An id that stands twice in here is refused ([`Refused::Conflict`]).
         events: Vec<NewEvent>,
     },
     /// Makes a group, with a cursor for each partition. Answer: [`Written::Epoch`]. Refused where the group exists.
@@ -107,9 +111,10 @@ pub enum Write {
         group: GroupName,
         /// The caller's claim.
         epoch: u64,
-        /// The partitions that changed.
+        /// The partitions that changed. One that the group has no cursor for yet gets one.
         updates: Vec<CursorUpdate>,
-        /// What to put into `dlq.<topic>`; one whose id is known there is left as it is, whatever its payload.
+        /// What to put into `dlq.<topic>`; one whose id is known there is left as it is, whatever its payload. That
+        /// topic is made where it does not exist, also beyond [`StoreOptions::max_topics`]: a group must be able to move.
         dead_letters: Vec<NewEvent>,
     },
     /// Puts a group somewhere else: all cursors are replaced, all retries forgotten, `seeks` goes up by one.
@@ -137,7 +142,8 @@ pub enum Write {
         /// Which.
         topic: TopicName,
     },
-    /// Remembers that a consumer has handled an event. Answer: [`Written::Done`].
+    /// Remembers that a consumer has handled an event; a second mark replaces the first. Answer: [`Written::Done`].
+    /// Refused where there is no such group.
     MarkSeen {
         /// Of which topic.
         topic: TopicName,
@@ -148,7 +154,8 @@ pub enum Write {
         /// Until when, in epoch milliseconds.
         until_ms: u64,
     },
-    /// Removes what a topic no longer keeps. Answer: [`Written::Trimmed`].
+    /// Removes what a topic no longer keeps: from the oldest on, each event that came more than `age_ms` ago or that is
+    /// too much for `count` or `bytes`. Answer: [`Written::Trimmed`].
     Trim {
         /// Which.
         topic: TopicName,
@@ -285,8 +292,8 @@ pub trait Store: Send + Sync + 'static {
     -> BoxFuture<'static, Result<Option<Arc<Event>>, StoreError>>;
 
     /// For each partition, the ordinal of its newest event with a seq of at most this (0 for none), whether those events
-    /// are still kept or not. A seq beyond the tail counts as the tail; where the exact place was removed, the answer may
-    /// be that of the lowest kept seq.
+    /// are still kept or not. A seq beyond the tail counts as the tail; where the exact place was removed, the answer is
+    /// that of the seq just below the lowest kept one. All 0 for a topic that does not exist.
     fn ordinals_at(&self, topic: &TopicName, seq: u64) -> BoxFuture<'static, Result<Vec<u64>, StoreError>>;
 
     /// The names of a topic's groups, in order.
@@ -308,6 +315,7 @@ pub trait Store: Send + Sync + 'static {
     /// Whether the store can take writes, for `/readyz`; the error says what is wrong.
     fn ready(&self) -> BoxFuture<'static, Result<(), StoreError>>;
 
-    /// Finishes what was begun and lets go of files and locks. What comes after it gets [`StoreError::Closed`].
+    /// Finishes what was begun and lets go of files and locks. What comes after it gets [`StoreError::Closed`]; closing
+    /// again does nothing.
     fn close(&self) -> BoxFuture<'static, Result<(), StoreError>>;
 }

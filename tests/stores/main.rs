@@ -1,0 +1,12 @@
+//! One suite of tests, which every store passes: the written contract of `tidegate::store`, sentence by sentence.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "what a case shares with others is test code too"
+)]
+
+mod bench;
+mod stores;
+mod suite;
