@@ -1,1 +1,9 @@
-//! (filled in by the next step)
+//! What the gateway tells about itself: log lines for people and machines, and figures for a scraper. Neither ever has
+//! a payload or a token in it.
+
+mod logging;
+mod metrics;
+
+pub use logging::{LogError, LogFormat, init_logging};
+pub use metrics::{FloatGauge, GroupMetrics, METRICS_CONTENT_TYPE, Metrics, TopicMetrics};
+pub use prometheus_client::metrics::{counter::Counter, gauge::Gauge};

@@ -1,0 +1,101 @@
+//! What must not be seen: tokens and keys, and passwords inside of addresses.
+
+use std::fmt;
+
+/// What stands for a secret wherever something is shown.
+pub(super) const HIDDEN: &str = "***";
+
+/// A text that shows itself as `***`. Only [`Secret::reveal`] gives it away.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Secret(text.into())
+    }
+
+    /// The text itself: for comparing and signing, never for showing.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(HIDDEN)
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(HIDDEN)
+    }
+}
+
+/// An address without the password in it, nor the options that carry secrets.
+///
+/// A password that was not escaped may itself have `/`, `?` or `@` in it: all before the last `@` counts as the user's, so
+/// in doubt more is hidden than needed.
+pub(super) fn hide_in_url(url: &str) -> String {
+    let (scheme, rest) = url.split_at(url.find("://").map_or(0, |at| at + "://".len()));
+    let (user, host) = rest.split_at(rest.rfind('@').unwrap_or(0));
+    let user = match user.split_once(':') {
+        Some((name, _)) => format!("{name}:{HIDDEN}"),
+        None => user.to_owned(),
+    };
+    let host = match host.split_once('?') {
+        Some((address, options)) => {
+            let options: Vec<String> = options.split('&').map(hide_option).collect();
+            format!("{address}?{}", options.join("&"))
+        }
+        None => host.to_owned(),
+    };
+    format!("{scheme}{user}{host}")
+}
+
+fn hide_option(option: &str) -> String {
+    let Some((name, _)) = option.split_once('=') else {
+        return option.to_owned();
+    };
+    let lower = name.to_ascii_lowercase();
+    if ["password", "token", "secret", "properties"]
+        .iter()
+        .any(|word| lower.contains(word))
+    {
+        return format!("{name}={HIDDEN}");
+    }
+    option.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_shows_nothing() {
+        let secret = Secret::new("hunter2");
+        assert_eq!(format!("{secret} {secret:?} {:?}", Some(&secret)), "*** *** Some(***)");
+        assert_eq!(secret.reveal(), "hunter2");
+    }
+
+    #[test]
+    fn passwords_in_addresses_are_hidden() {
+        let cases = [
+            ("mongodb://h:27017/?replicaSet=rs0", "mongodb://h:27017/?replicaSet=rs0"),
+            ("mongodb://u:pw@h1:1,h2:2/db", "mongodb://u:***@h1:1,h2:2/db"),
+            ("mongodb+srv://u@h/db", "mongodb+srv://u@h/db"),
+            ("mongodb://u:p@w/d?x@h/db", "mongodb://u:***@h/db"),
+            ("mongodb://u:p?w@h/db", "mongodb://u:***@h/db"),
+            ("mongodb://u:p/w@h/db", "mongodb://u:***@h/db"),
+            ("u:pw@h", "u:***@h"),
+            (
+                "mongodb://h/?tlsCertificateKeyFilePassword=pw&w=1",
+                "mongodb://h/?tlsCertificateKeyFilePassword=***&w=1",
+            ),
+        ];
+        for (url, shown) in cases {
+            assert_eq!(hide_in_url(url), shown);
+        }
+    }
+}
