@@ -2,8 +2,10 @@
 
 pub mod actors;
 pub mod cli;
+pub mod clock;
 pub mod config;
 pub mod domain;
 pub mod protocol;
+pub mod server;
 pub mod store;
 pub mod telemetry;

@@ -1,1 +1,17 @@
-//! (filled in by the next step)
+//! The actors: connections, topics, groups and the store, and the messages between them.
+//!
+//! One direction, no asking back: a request carries where its answer goes, so no actor waits for another in a handler.
+//! `actors.md` draws the tree and says for each actor what happens when it is full, slow or dead.
+
+pub mod auth;
+pub mod connection;
+pub mod handle;
+pub mod limiter;
+pub mod messages;
+pub mod registry;
+pub mod reply;
+pub mod shared;
+mod start;
+pub mod store;
+pub mod subscription;
+pub mod topic;

@@ -1,0 +1,125 @@
+//! Connections: what the other actors know of one ([`ConnectionHandle`]), and the actor behind it.
+//!
+//! Only `socket` knows actix-web-actors. The others know an [`Outlet`], so that something in this process can stand in
+//! the place of a socket.
+
+mod credit;
+mod lanes;
+mod publish;
+mod session;
+mod socket;
+mod subscriptions;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use self::socket::{ConnectionActor, upgrade};
+use super::messages::{Answers, Deliver, EndSubscription, GoAway, WantCredit};
+use super::reply::Answered;
+
+/// Where answers and events go.
+pub trait Outlet: Send + Sync {
+    /// Takes answers to requests.
+    fn answers(&self, answers: Answers);
+    /// Takes events, against credit.
+    fn deliver(&self, events: Deliver);
+    /// Takes a wish for credit.
+    fn want(&self, want: WantCredit);
+    /// Ends a subscription.
+    fn end(&self, end: EndSubscription);
+    /// Ends the connection.
+    fn go_away(&self, away: GoAway);
+    /// Whether there is still somebody.
+    fn is_open(&self) -> bool;
+}
+
+/// A connection, as the other actors know it. Cloning it is cheap.
+#[derive(Clone)]
+pub struct ConnectionHandle {
+    number: u64,
+    outlet: Arc<dyn Outlet>,
+}
+
+impl fmt::Debug for ConnectionHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "connection {}", self.number)
+    }
+}
+
+impl ConnectionHandle {
+    /// `number` is unique in the process.
+    pub fn new(number: u64, outlet: Arc<dyn Outlet>) -> ConnectionHandle {
+        ConnectionHandle { number, outlet }
+    }
+
+    /// Whether both are the same connection.
+    pub fn is_same(&self, other: &ConnectionHandle) -> bool {
+        self.number == other.number
+    }
+
+    /// Sends answers. Bounded by the requests that the connection has open.
+    pub fn answer(&self, answers: Vec<Answered>) {
+        self.outlet.answers(Answers(answers));
+    }
+
+    /// Sends events. Bounded by the credit that the connection granted.
+    pub fn deliver(&self, events: Deliver) {
+        self.outlet.deliver(events);
+    }
+
+    /// Asks for credit. Bounded: one wish for each subscription.
+    pub fn want(&self, want: WantCredit) {
+        self.outlet.want(want);
+    }
+
+    /// Ends a subscription.
+    pub fn end(&self, end: EndSubscription) {
+        self.outlet.end(end);
+    }
+
+    /// Ends the connection.
+    pub fn go_away(&self, away: GoAway) {
+        self.outlet.go_away(away);
+    }
+
+    /// Whether there is still somebody.
+    pub fn is_open(&self) -> bool {
+        self.outlet.is_open()
+    }
+}
+
+/// The connections that are open.
+#[derive(Default)]
+pub struct Connections(Mutex<HashMap<u64, ConnectionHandle>>);
+
+impl Connections {
+    /// Adds one, unless there are `max` already.
+    fn add(&self, connection: &ConnectionHandle, max: usize) -> bool {
+        let mut open = self.lock();
+        if open.len() >= max {
+            return false;
+        }
+        open.insert(connection.number, connection.clone());
+        true
+    }
+
+    /// Takes one off; false where it was not there.
+    fn remove(&self, number: u64) -> bool {
+        self.lock().remove(&number).is_some()
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<ConnectionHandle> {
+        self.lock().values().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, ConnectionHandle>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

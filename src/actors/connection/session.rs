@@ -1,0 +1,354 @@
+//! What a connection does with its frames, without the socket: frames go in as text, frames to write come out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::ConnectionHandle;
+use super::credit::Credit;
+use super::lanes::{LaneKey, Lanes, Ready};
+use super::publish::Outbox;
+use super::subscriptions::{Operation, Subscriptions};
+use crate::actors::auth::{Action, Identity};
+use crate::actors::handle::Rejected;
+use crate::actors::limiter::{Denied, Limiter, retry_after_ms};
+use crate::actors::messages::{
+    Answers, AutoAck, Deliver, EndSubscription, FeedHandle, PublishRequest, Subscribe, WantCredit,
+};
+use crate::actors::reply::{Outcome, Reply, Ticket};
+use crate::actors::shared::Shared;
+use crate::actors::topic::over_capacity;
+use crate::config::PushLimit;
+use crate::domain::group::Departure;
+use crate::domain::{GroupName, TopicName};
+use crate::protocol::{
+    Answer, Corr, Draft, ErrorCode, Failure, Request, SubscribeOpts, encode_err, encode_event, encode_ok, parse,
+};
+
+/// The most requests of a connection without an answer; one more is `overloaded`.
+const OPEN_REQUESTS_MAX: usize = 8_192;
+
+/// One connection, without its socket.
+pub(super) struct Session {
+    shared: Arc<Shared>,
+    handle: ConnectionHandle,
+    identity: Option<Identity>,
+    /// Taken by publishes, and by pushes too unless they have their own.
+    limiter: Limiter,
+    push_limiter: Option<Limiter>,
+    lanes: Lanes,
+    subscriptions: Subscriptions,
+    credit: Credit,
+    outbox: Outbox,
+    /// Frames to write.
+    pub(super) out: Vec<String>,
+}
+
+impl Session {
+    pub(super) fn new(shared: Arc<Shared>, handle: ConnectionHandle) -> Session {
+        let limits = &shared.config.limits;
+        let push_limiter = match &limits.push {
+            PushLimit::Shared => None,
+            PushLimit::Own(limit) => Some(Limiter::new(limit, shared.clock.clone())),
+        };
+        Session {
+            limiter: Limiter::new(&limits.connection, shared.clock.clone()),
+            push_limiter,
+            identity: shared.auth.anonymous(),
+            // The other half of the buffer is for answers.
+            credit: Credit::new(shared.config.gateway.write_buffer / 2),
+            lanes: Lanes::new(),
+            subscriptions: Subscriptions::new(),
+            outbox: Outbox::default(),
+            out: Vec::new(),
+            shared,
+            handle,
+        }
+    }
+
+    pub(super) fn is_authenticated(&self) -> bool {
+        self.identity.is_some()
+    }
+
+    /// The leases of a connection that the gateway itself ends do not count as attempts.
+    pub(super) fn end_uncounted(&mut self) {
+        self.subscriptions.departure = Departure::Uncounted;
+    }
+
+    /// A text frame came.
+    pub(super) fn on_text(&mut self, text: &str) {
+        let frame = parse(text);
+        match frame.request {
+            Ok(request) => self.on_request(request, frame.corr),
+            Err(failure) => self.write_err(frame.corr.as_ref(), &failure),
+        }
+    }
+
+    /// A frame that is not text came.
+    pub(super) fn on_binary(&mut self) {
+        self.write_err(
+            None,
+            &Failure::new(ErrorCode::BadFrame, "frames are text, this one is binary"),
+        );
+    }
+
+    fn on_request(&mut self, request: Request, corr: Option<Corr>) {
+        if self.shared.is_draining() {
+            let failure = Failure::new(ErrorCode::ShuttingDown, "the gateway is going down").retry_after(1_000);
+            return self.write_err(corr.as_ref(), &failure);
+        }
+        if let Request::Auth { token } = request {
+            return self.authenticate(token.as_deref(), corr.as_ref());
+        }
+        let Some(identity) = self.identity.clone() else {
+            return self.write_err(
+                corr.as_ref(),
+                &Failure::new(ErrorCode::Unauthorized, "Call AUTH first."),
+            );
+        };
+        if self.lanes.open() >= OPEN_REQUESTS_MAX {
+            let msg = format!("this connection has {OPEN_REQUESTS_MAX} requests without an answer");
+            let failure = Failure::new(ErrorCode::Overloaded, msg).retry_after(100);
+            return self.write_err(corr.as_ref(), &failure);
+        }
+        match request {
+            Request::Auth { .. } => {}
+            Request::Publish { topic, draft } => self.publish(&identity, topic, vec![draft], false, corr),
+            Request::PublishBatch { topic, drafts } => self.publish(&identity, topic, drafts, true, corr),
+            Request::Subscribe { topic, group, opts } => self.subscribe(&identity, topic, group, opts, corr),
+            Request::Unsubscribe { topic, group } => self.operate(topic, group, Operation::Leave, corr),
+            Request::Pause { topic, group } => self.operate(topic, group, Operation::SetPaused(true), corr),
+            Request::Resume { topic, group } => self.operate(topic, group, Operation::SetPaused(false), corr),
+            Request::Ack { topic, group, ids } => self.operate(topic, Some(group), Operation::Ack { ids }, corr),
+            Request::Nack {
+                topic,
+                group,
+                ids,
+                reason,
+                delay_ms,
+            } => {
+                self.operate(topic, Some(group), Operation::Nack { ids, reason, delay_ms }, corr);
+            }
+            Request::Modack {
+                topic,
+                group,
+                id,
+                extend_ms,
+            } => {
+                self.operate(topic, Some(group), Operation::Modack { id, extend_ms }, corr);
+            }
+        }
+    }
+
+    fn authenticate(&mut self, token: Option<&str>, corr: Option<&Corr>) {
+        match self.shared.auth.authenticate(token) {
+            Ok(identity) => {
+                let left = |at: u64| at.saturating_sub(self.shared.clock.now_ms());
+                let expires_ms = identity.expires_ms.map(left);
+                self.identity = Some(identity);
+                self.out.push(encode_ok(corr, &Answer::Authenticated { expires_ms }));
+            }
+            Err(failure) => self.write_err(corr, &failure),
+        }
+    }
+
+    fn publish(&mut self, identity: &Identity, topic: TopicName, drafts: Vec<Draft>, batch: bool, corr: Option<Corr>) {
+        let ticket = self.lanes.open_ordered(LaneKey::Publishes(topic.clone()), corr);
+        let allowed = identity
+            .check(Action::Publish, &topic, None)
+            .and_then(|()| self.take_tokens(drafts.len()));
+        match allowed {
+            Ok(()) => {
+                let reply = self.reply(ticket, ErrorCode::PublishFailed);
+                self.outbox.push(topic, PublishRequest { drafts, batch, reply });
+            }
+            Err(failure) => self.answer(ticket, failure),
+        }
+    }
+
+    fn take_tokens(&self, events: usize) -> Result<(), Failure> {
+        let count = u32::try_from(events).unwrap_or(u32::MAX);
+        self.limiter.take(count).map_err(|denied| match denied {
+            Denied::Wait(wait) => {
+                self.shared.metrics.rate_limited("connection").inc();
+                Failure::new(ErrorCode::RateLimited, "conn publish rate exceeded").retry_after(retry_after_ms(wait))
+            }
+            Denied::OverCapacity(capacity) => over_capacity("the connection's", capacity),
+        })
+    }
+
+    fn subscribe(
+        &mut self,
+        identity: &Identity,
+        topic: TopicName,
+        group: Option<GroupName>,
+        opts: SubscribeOpts,
+        corr: Option<Corr>,
+    ) {
+        let key = (topic.clone(), group.clone());
+        let allowed = identity
+            .check(Action::Subscribe, &topic, group.as_ref())
+            .and_then(|()| self.subscriptions.check_new(&key));
+        if let Err(failure) = allowed {
+            return self.write_err(corr.as_ref(), &failure);
+        }
+        let member = self.shared.next_number();
+        self.subscriptions.add(key, member, opts.member.auto_ack);
+        let ticket = self.lanes.open_single(corr, Some(member));
+        let reply = self.reply(ticket, ErrorCode::StoreUnavailable);
+        let connection = self.handle.clone();
+        let mut message = Subscribe {
+            member,
+            group,
+            opts,
+            connection,
+            reply,
+        };
+        for _ in 0..2 {
+            let Some(handle) = self.shared.topics.topic(&topic, &self.shared) else {
+                break;
+            };
+            match handle.offer(message, 0) {
+                Ok(()) => return,
+                Err((Rejected::Closed, returned)) => message = returned,
+                Err((Rejected::Full, returned)) => {
+                    message = returned;
+                    break;
+                }
+            }
+        }
+        let failure = Failure::new(ErrorCode::Overloaded, "too much waits for this topic").retry_after(100);
+        message.reply.fail(failure);
+    }
+
+    fn operate(&mut self, topic: TopicName, group: Option<GroupName>, operation: Operation, corr: Option<Corr>) {
+        let lane = match (&operation, &group) {
+            (Operation::Ack { .. }, Some(group)) => Some(LaneKey::Acks(topic.clone(), group.clone())),
+            _ => None,
+        };
+        let ticket = match lane {
+            Some(lane) => self.lanes.open_ordered(lane, corr),
+            None => self.lanes.open_single(corr, None),
+        };
+        let member = match self.subscriptions.find(&(topic, group)) {
+            Ok(member) => member,
+            Err(failure) => return self.answer(ticket, failure),
+        };
+        let reply = self.reply(ticket, ErrorCode::AckFailed);
+        let leaves = matches!(operation, Operation::Leave);
+        self.subscriptions.operate(member, operation, reply);
+        if leaves && self.subscriptions.get(member).is_none() {
+            self.credit.close(member);
+        }
+    }
+
+    fn reply(&self, ticket: Ticket, lost: ErrorCode) -> Reply {
+        Reply::to_connection(self.handle.clone(), ticket, lost)
+    }
+
+    /// A refusal by the connection itself; in its lane's order.
+    fn answer(&mut self, ticket: Ticket, failure: Failure) {
+        let mut ready = Vec::new();
+        self.lanes.answer(ticket, Err(failure), &mut ready);
+        self.write_ready(ready);
+    }
+
+    /// Whether publishes wait for [`Session::flush`].
+    pub(super) fn has_publishes(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    /// Sends the publishes that came in together.
+    pub(super) fn flush(&mut self) {
+        self.outbox.flush(&self.shared);
+    }
+
+    pub(super) fn on_answers(&mut self, answers: Answers) {
+        let mut ready = Vec::with_capacity(answers.0.len());
+        for answered in answers.0 {
+            self.lanes.answer(answered.ticket, answered.result, &mut ready);
+        }
+        self.write_ready(ready);
+    }
+
+    fn write_ready(&mut self, ready: Vec<Ready>) {
+        for Ready { corr, member, result } in ready {
+            match (result, member) {
+                (Ok(Outcome::Answer(answer)), _) => self.out.push(encode_ok(corr.as_ref(), &answer)),
+                (Ok(Outcome::Subscribed(feed)), Some(member)) => {
+                    self.out.push(encode_ok(corr.as_ref(), &Answer::Ok));
+                    self.credit.open(member);
+                    if !self.subscriptions.joined(member, feed) {
+                        self.credit.close(member);
+                    }
+                }
+                (Ok(Outcome::Subscribed(_)), None) => {}
+                (Err(failure), member) => {
+                    if let Some(member) = member {
+                        self.subscriptions.remove(member);
+                    }
+                    self.write_err(corr.as_ref(), &failure);
+                }
+            }
+        }
+    }
+
+    /// Events for a subscription: written at once. Those for one that is gone go back with its leave.
+    pub(super) fn on_deliver(&mut self, deliver: Deliver) {
+        let Some(subscription) = self.subscriptions.get(deliver.member) else {
+            return;
+        };
+        let mut auto_acked = Vec::new();
+        for push in &deliver.pushes {
+            self.credit.used(deliver.member, push.event.json.len());
+            let group = subscription.group.as_ref();
+            self.out.push(encode_event(
+                &subscription.topic,
+                group,
+                &push.event,
+                push.attempt,
+                push.lease,
+            ));
+            if subscription.auto_ack {
+                auto_acked.push(push.event.seq);
+            }
+        }
+        if !auto_acked.is_empty()
+            && let Some(FeedHandle::Group(group)) = subscription.feed()
+        {
+            group.post(AutoAck { seqs: auto_acked });
+        }
+    }
+
+    pub(super) fn on_want(&mut self, want: WantCredit) {
+        self.credit.want(want.member, want.events, want.bytes);
+    }
+
+    /// A subscription ended without the client's doing.
+    pub(super) fn on_end(&mut self, end: &EndSubscription) {
+        self.credit.close(end.member);
+        if let Some(subscription) = self.subscriptions.remove(end.member) {
+            let whose = Some((&subscription.topic, subscription.group.as_ref()));
+            self.out.push(encode_err(None, &end.failure, whose));
+        }
+    }
+
+    /// Grants what credit there is; says how long the next token takes where one is missing.
+    pub(super) fn grant_credit(&mut self) -> Option<Duration> {
+        let pushes = self.push_limiter.as_ref().unwrap_or(&self.limiter);
+        let (grants, wait) = self.credit.grant(pushes);
+        for grant in grants {
+            if let Some(feed) = self
+                .subscriptions
+                .get(grant.member)
+                .and_then(|subscription| subscription.feed())
+            {
+                feed.grant(grant);
+            }
+        }
+        wait
+    }
+
+    fn write_err(&mut self, corr: Option<&Corr>, failure: &Failure) {
+        self.out.push(encode_err(corr, failure, None));
+    }
+}

@@ -1,0 +1,230 @@
+//! A connection's subscriptions: the way from a frame to the group or topic that it is about.
+
+use std::collections::HashMap;
+
+use crate::actors::handle::Rejected;
+use crate::actors::messages::{Ack, FeedHandle, Leave, Modack, Nack, SetPaused};
+use crate::actors::reply::Reply;
+use crate::domain::group::{Departure, MemberId};
+use crate::domain::{GroupName, TopicName};
+use crate::protocol::{ErrorCode, Failure};
+
+/// The most subscriptions of a connection.
+pub(super) const SUBSCRIPTIONS_MAX: usize = 256;
+
+/// What a client can ask of a subscription that it has.
+#[derive(Debug)]
+pub(super) enum Operation {
+    Ack {
+        ids: Vec<Box<str>>,
+    },
+    Nack {
+        ids: Vec<Box<str>>,
+        reason: Option<Box<str>>,
+        delay_ms: Option<u64>,
+    },
+    Modack {
+        id: Box<str>,
+        extend_ms: u64,
+    },
+    SetPaused(bool),
+    Leave,
+}
+
+#[derive(Debug)]
+enum State {
+    /// SUBSCRIBE is not answered yet; what came meanwhile follows when it is.
+    Joining(Vec<(Operation, Reply)>),
+    Joined(FeedHandle),
+}
+
+/// One subscription.
+#[derive(Debug)]
+pub(super) struct Subscription {
+    pub(super) topic: TopicName,
+    pub(super) group: Option<GroupName>,
+    pub(super) auto_ack: bool,
+    state: State,
+}
+
+impl Subscription {
+    /// Where its events come from, once it is joined.
+    pub(super) fn feed(&self) -> Option<&FeedHandle> {
+        match &self.state {
+            State::Joined(feed) => Some(feed),
+            State::Joining(_) => None,
+        }
+    }
+}
+
+/// What tells a connection's subscriptions apart.
+pub(super) type Key = (TopicName, Option<GroupName>);
+
+/// A connection's subscriptions. When it is dropped, however that comes, their leases go back.
+pub(super) struct Subscriptions {
+    by_key: HashMap<Key, MemberId>,
+    by_member: HashMap<MemberId, Subscription>,
+    /// How the leases end when the connection does.
+    pub(super) departure: Departure,
+}
+
+impl Subscriptions {
+    pub(super) fn new() -> Subscriptions {
+        Subscriptions {
+            by_key: HashMap::new(),
+            by_member: HashMap::new(),
+            departure: Departure::Counted,
+        }
+    }
+
+    pub(super) fn get(&self, member: MemberId) -> Option<&Subscription> {
+        self.by_member.get(&member)
+    }
+
+    /// A place for a new subscription, if it may be had.
+    pub(super) fn check_new(&self, key: &Key) -> Result<(), Failure> {
+        if self.by_key.contains_key(key) {
+            let msg = match &key.1 {
+                Some(group) => format!("this connection is a member of {group} in {} already", key.0),
+                None => format!("this connection is subscribed to {} already", key.0),
+            };
+            return Err(Failure::new(ErrorCode::AlreadySubscribed, msg));
+        }
+        if self.by_member.len() >= SUBSCRIPTIONS_MAX {
+            let msg = format!("topic: a connection has at most {SUBSCRIPTIONS_MAX} subscriptions");
+            return Err(Failure::new(ErrorCode::BadRequest, msg));
+        }
+        Ok(())
+    }
+
+    pub(super) fn add(&mut self, key: Key, member: MemberId, auto_ack: bool) {
+        self.by_key.insert(key.clone(), member);
+        let state = State::Joining(Vec::new());
+        self.by_member.insert(
+            member,
+            Subscription {
+                topic: key.0,
+                group: key.1,
+                auto_ack,
+                state,
+            },
+        );
+    }
+
+    /// Forgets a subscription; its connection or client ended it, or it never came to be.
+    pub(super) fn remove(&mut self, member: MemberId) -> Option<Subscription> {
+        let subscription = self.by_member.remove(&member)?;
+        self.by_key
+            .remove(&(subscription.topic.clone(), subscription.group.clone()));
+        Some(subscription)
+    }
+
+    /// SUBSCRIBE was answered: what waited for that goes on. True: the subscription is there.
+    pub(super) fn joined(&mut self, member: MemberId, feed: FeedHandle) -> bool {
+        let Some(subscription) = self.by_member.get_mut(&member) else {
+            feed.leave(Leave {
+                member,
+                departure: Departure::Uncounted,
+                reply: None,
+            });
+            return false;
+        };
+        let waited = std::mem::replace(&mut subscription.state, State::Joined(feed));
+        if let State::Joining(operations) = waited {
+            for (operation, reply) in operations {
+                self.operate(member, operation, reply);
+            }
+        }
+        self.by_member.contains_key(&member)
+    }
+
+    pub(super) fn find(&self, key: &Key) -> Result<MemberId, Failure> {
+        self.by_key.get(key).copied().ok_or_else(|| {
+            let msg = match &key.1 {
+                Some(group) => format!("group: this connection is no member of {group} in {}", key.0),
+                None => format!("topic: this connection has no subscription of its own to {}", key.0),
+            };
+            Failure::new(ErrorCode::NotSubscribed, msg)
+        })
+    }
+
+    /// Passes an operation on.
+    pub(super) fn operate(&mut self, member: MemberId, operation: Operation, reply: Reply) {
+        let Some(subscription) = self.by_member.get_mut(&member) else {
+            let msg = "topic: the subscription has ended";
+            return reply.fail(Failure::new(ErrorCode::NotSubscribed, msg));
+        };
+        let feed = match &mut subscription.state {
+            State::Joining(operations) => return operations.push((operation, reply)),
+            State::Joined(feed) => feed.clone(),
+        };
+        let rejected = match (operation, &feed) {
+            (Operation::Leave, _) => {
+                self.remove(member);
+                return feed.leave(Leave {
+                    member,
+                    departure: Departure::Uncounted,
+                    reply: Some(reply),
+                });
+            }
+            (Operation::SetPaused(paused), _) => feed
+                .set_paused(SetPaused { member, paused, reply })
+                .map_err(|(rejected, request)| (rejected, request.reply)),
+            (Operation::Ack { ids }, FeedHandle::Group(group)) => {
+                let bytes = ids.iter().map(|id| id.len() + 16).sum();
+                group
+                    .offer(Ack { ids, reply }, bytes)
+                    .map_err(|(rejected, ack)| (rejected, ack.reply))
+            }
+            (Operation::Nack { ids, reason, delay_ms }, FeedHandle::Group(group)) => {
+                let bytes = ids.iter().map(|id| id.len() + 16).sum();
+                let nack = Nack {
+                    member,
+                    ids,
+                    reason,
+                    delay_ms,
+                    reply,
+                };
+                group
+                    .offer(nack, bytes)
+                    .map_err(|(rejected, nack)| (rejected, nack.reply))
+            }
+            (Operation::Modack { id, extend_ms }, FeedHandle::Group(group)) => {
+                let modack = Modack {
+                    member,
+                    id,
+                    extend_ms,
+                    reply,
+                };
+                group
+                    .offer(modack, 0)
+                    .map_err(|(rejected, modack)| (rejected, modack.reply))
+            }
+            // Frames about leases need a group: the protocol sees to that.
+            (_, FeedHandle::Topic(_)) => {
+                return reply.fail(Failure::new(ErrorCode::NotSubscribed, "group: missing"));
+            }
+        };
+        if let Err((rejected, reply)) = rejected {
+            let msg = match rejected {
+                Rejected::Full => "too much waits for this group",
+                Rejected::Closed => "the group is being started again",
+            };
+            reply.fail(Failure::new(ErrorCode::Overloaded, msg).retry_after(100));
+        }
+    }
+}
+
+impl Drop for Subscriptions {
+    fn drop(&mut self) {
+        for (member, subscription) in self.by_member.drain() {
+            if let State::Joined(feed) = subscription.state {
+                feed.leave(Leave {
+                    member,
+                    departure: self.departure,
+                    reply: None,
+                });
+            }
+        }
+    }
+}

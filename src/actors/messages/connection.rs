@@ -1,0 +1,63 @@
+//! What a connection receives.
+
+use std::sync::Arc;
+
+use actix::Message;
+
+use crate::actors::reply::Answered;
+use crate::domain::Event;
+use crate::domain::group::MemberId;
+use crate::protocol::{CloseCode, Failure, Lease};
+
+/// Answers to requests of this connection, from whoever was done with them.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Answers(pub Vec<Answered>);
+
+/// Events for one of the connection's subscriptions, handed out against its credit: they are written at once.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Deliver {
+    /// Which subscription.
+    pub member: MemberId,
+    /// In the order in which they are to be written.
+    pub pushes: Vec<Push>,
+}
+
+/// One event to write.
+#[derive(Debug)]
+pub struct Push {
+    /// The event.
+    pub event: Arc<Event>,
+    /// How often the group was given it, this time included.
+    pub attempt: u32,
+    /// None where it is not to be acked.
+    pub lease: Option<Lease>,
+}
+
+/// A group or topic has events for a subscription, but not the credit to hand them out. Sent once until credit comes.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct WantCredit {
+    /// Which subscription.
+    pub member: MemberId,
+    /// How many events are ready.
+    pub events: u32,
+    /// How many bytes the next one takes: less credit than that is of no use.
+    pub bytes: usize,
+}
+
+/// A subscription ended without the client's doing.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct EndSubscription {
+    /// Which subscription.
+    pub member: MemberId,
+    /// Why.
+    pub failure: Failure,
+}
+
+/// The gateway closes the connection.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct GoAway(pub CloseCode);

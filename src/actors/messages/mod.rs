@@ -1,0 +1,15 @@
+//! Every message between the actors, grouped by the actor that receives it. Requests are imperative, news are facts.
+
+pub mod connection;
+pub mod feed;
+pub mod store;
+pub mod subscription;
+pub mod topic;
+
+pub use connection::{Answers, Deliver, EndSubscription, GoAway, Push, WantCredit};
+pub use feed::{FeedHandle, GrantCredit, Leave, SetPaused};
+pub use store::{AppendEvents, AppendPart, Flush, Perform, PerformResult, SaveCursors};
+pub use subscription::{Ack, AutoAck, CursorsSaved, Drain, Join, Modack, Nack, SaveStalled, Stop, TailMoved};
+pub use topic::{
+    AppendResult, AppendsDone, DrainGroups, EventsAppended, GroupIdle, Publish, PublishRequest, Subscribe,
+};

@@ -1,0 +1,101 @@
+//! What a group receives.
+
+use actix::Message;
+
+use super::topic::AppendResult;
+
+use crate::actors::connection::ConnectionHandle;
+use crate::actors::reply::Reply;
+use crate::domain::group::MemberId;
+use crate::domain::{GroupSettingsPatch, MemberSettings, StartFrom};
+
+/// SUBSCRIBE, passed on by the topic.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Join {
+    /// The new member.
+    pub member: MemberId,
+    /// Where its events go.
+    pub connection: ConnectionHandle,
+    /// Where the group begins if it is new.
+    pub from: StartFrom,
+    /// What it asks of the group.
+    pub group: GroupSettingsPatch,
+    /// What it asks for itself.
+    pub settings: MemberSettings,
+    /// Where `OK` goes.
+    pub reply: Reply,
+}
+
+/// ACK.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Ack {
+    /// The events.
+    pub ids: Vec<Box<str>>,
+    /// Where `OK` goes, once durable.
+    pub reply: Reply,
+}
+
+/// What was written to the socket of a member with `autoAck`.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct AutoAck {
+    /// The events.
+    pub seqs: Vec<u64>,
+}
+
+/// NACK.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Nack {
+    /// Who.
+    pub member: MemberId,
+    /// The events.
+    pub ids: Vec<Box<str>>,
+    /// What the client said.
+    pub reason: Option<Box<str>>,
+    /// Instead of the back-off.
+    pub delay_ms: Option<u64>,
+    /// Where `OK` goes, once durable.
+    pub reply: Reply,
+}
+
+/// MODACK.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Modack {
+    /// Who.
+    pub member: MemberId,
+    /// The event.
+    pub id: Box<str>,
+    /// How long the lease lasts from now on.
+    pub extend_ms: u64,
+    /// Where `OK` goes.
+    pub reply: Reply,
+}
+
+/// The topic has new events. Coalesced: a group has one of these on its way at most.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct TailMoved;
+
+/// The answer to a [`super::SaveCursors`]: what became of the dead letters.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct CursorsSaved(pub AppendResult);
+
+/// The store has not answered a [`super::SaveCursors`] in time; the answer may still come.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct SaveStalled;
+
+/// The topic let the group go: nobody can reach it any more.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Stop;
+
+/// Shutdown: tells when all that the group knows is durable.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Drain(pub tokio::sync::oneshot::Sender<()>);

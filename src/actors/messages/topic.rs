@@ -1,0 +1,72 @@
+//! What a topic receives.
+
+use std::sync::Arc;
+
+use actix::Message;
+use tokio::sync::oneshot;
+
+use super::store::AppendPart;
+use crate::actors::connection::ConnectionHandle;
+use crate::actors::reply::Reply;
+use crate::domain::group::MemberId;
+use crate::domain::{Event, GroupName};
+use crate::protocol::{Draft, SubscribeOpts};
+use crate::store::{Appended, Refused, StoreError};
+
+/// What a connection has to publish: all that came in together.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Publish(pub Vec<PublishRequest>);
+
+/// One PUBLISH or PUBLISH_BATCH.
+#[derive(Debug)]
+pub struct PublishRequest {
+    /// The events: all or none.
+    pub drafts: Vec<Draft>,
+    /// Whether it was a PUBLISH_BATCH.
+    pub batch: bool,
+    /// Where `OK` goes, once durable.
+    pub reply: Reply,
+}
+
+/// SUBSCRIBE.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Subscribe {
+    /// The new member's number, unique in the process.
+    pub member: MemberId,
+    /// None for an ephemeral subscription.
+    pub group: Option<GroupName>,
+    /// What the client asked for.
+    pub opts: SubscribeOpts,
+    /// Where its events go.
+    pub connection: ConnectionHandle,
+    /// Where `OK` goes.
+    pub reply: Reply,
+}
+
+/// The answer to [`super::AppendEvents`].
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct AppendsDone {
+    /// Each append with its publishes, in commit order.
+    pub results: Vec<(AppendResult, Vec<AppendPart>)>,
+}
+
+/// What became of one append.
+pub type AppendResult = Result<Result<Vec<Appended>, Refused>, StoreError>;
+
+/// Events that came into the topic by another way than its publishers: dead letters.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct EventsAppended(pub Vec<Arc<Event>>);
+
+/// A group has had nobody and nothing to do for a while.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct GroupIdle(pub GroupName);
+
+/// Shutdown: tells when all that the groups know is durable.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct DrainGroups(pub oneshot::Sender<()>);

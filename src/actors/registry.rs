@@ -1,0 +1,70 @@
+//! Which topics run, and where. The only place that starts and ends them, so that no message dies in between.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use actix::ArbiterHandle;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::handle::Handle;
+use super::shared::Shared;
+use super::topic::TopicActor;
+use crate::domain::TopicName;
+
+/// The topics that run.
+pub struct Registry {
+    running: Mutex<HashMap<TopicName, Handle<TopicActor>>>,
+    arbiters: Vec<ArbiterHandle>,
+}
+
+impl Registry {
+    /// No topics yet. They will run on these arbiters (at least one), each on the one its name hashes to.
+    pub fn new(arbiters: Vec<ArbiterHandle>) -> Registry {
+        Registry {
+            running: Mutex::new(HashMap::new()),
+            arbiters,
+        }
+    }
+
+    /// The topic's actor, started where it does not run. One that has left or died is replaced.
+    pub fn topic(&self, topic: &TopicName, shared: &Arc<Shared>) -> Option<Handle<TopicActor>> {
+        let mut running = self.lock();
+        if let Some(handle) = running.get(topic).filter(|handle| handle.is_open()) {
+            return Some(handle.clone());
+        }
+        let at = usize::try_from(xxh3_64(topic.as_str().as_bytes())).unwrap_or(0);
+        let arbiter = self.arbiters.get(at.checked_rem(self.arbiters.len())?)?;
+        let handle = TopicActor::start_on(arbiter, topic.clone(), shared.clone());
+        if running.insert(topic.clone(), handle.clone()).is_some() {
+            tracing::warn!(%topic, "a topic's actor had ended and is started again");
+            shared.metrics.actor_restarted("topic");
+        }
+        Some(handle)
+    }
+
+    /// The topic's actor where it runs.
+    pub fn running(&self, topic: &TopicName) -> Option<Handle<TopicActor>> {
+        self.lock().get(topic).filter(|handle| handle.is_open()).cloned()
+    }
+
+    /// All that run.
+    pub fn all(&self) -> Vec<Handle<TopicActor>> {
+        self.lock().values().cloned().collect()
+    }
+
+    /// Takes an idle topic's actor off the list, unless something is on its way to it. True: it may stop.
+    pub fn retire(&self, topic: &TopicName, handle: &Handle<TopicActor>) -> bool {
+        let mut running = self.lock();
+        if !handle.gate().close_if_idle() {
+            return false;
+        }
+        if running.get(topic).is_some_and(|known| known.is_same(handle)) {
+            running.remove(topic);
+        }
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<TopicName, Handle<TopicActor>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,68 @@
+//! What all actors of one gateway have in common.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tokio::sync::oneshot;
+
+use super::auth::Authenticator;
+use super::connection::Connections;
+use super::handle::Handle;
+use super::messages::{Perform, PerformResult};
+use super::registry::Registry;
+use super::store::StoreActor;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::store::{Store, StoreError, Write};
+use crate::telemetry::Metrics;
+
+/// What all actors of one gateway have in common. Nothing in it is a queue; what changes in it is counted or locked for
+/// a moment only.
+pub struct Shared {
+    /// As it was at the start.
+    pub config: Config,
+    /// The one clock.
+    pub clock: Clock,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// For reading. Writes go through [`Shared::writer`].
+    pub store: Arc<dyn Store>,
+    /// The only writer.
+    pub writer: Handle<StoreActor>,
+    /// The topics that run.
+    pub topics: Registry,
+    /// The connections that are open.
+    pub connections: Connections,
+    /// Who may do what.
+    pub auth: Box<dyn Authenticator>,
+    /// Set while the store is over its deadline.
+    pub store_stalled: Arc<AtomicBool>,
+    /// Set once the gateway takes no new work.
+    pub draining: AtomicBool,
+    /// The last number that was given out.
+    pub numbers: AtomicU64,
+}
+
+impl Shared {
+    /// A number that nothing else in this process has: for connections and members.
+    pub fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether the gateway takes no new work.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Writes one thing and waits for it to be durable. The store's actor keeps the deadline.
+    pub async fn perform(&self, write: Write) -> PerformResult {
+        let (sender, receiver) = oneshot::channel();
+        let perform = Perform { write, result: sender };
+        if self.writer.offer(perform, 0).is_err() {
+            return Err(StoreError::Unavailable("too much waits to be written".into()));
+        }
+        receiver
+            .await
+            .unwrap_or_else(|_| Err(StoreError::Unavailable("its actor ended".into())))
+    }
+}

@@ -1,0 +1,249 @@
+//! StoreActor: the only writer.
+//!
+//! What piles up while a commit runs is the next commit: so the cost of an fsync is shared by more events as the load
+//! rises, and an idle gateway answers at once. One commit runs at a time. The store gets a deadline from outside: when it
+//! is over, clients are told so at once, and nothing new is taken until the store comes back.
+
+mod completion;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use actix::prelude::*;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use self::completion::Completion;
+pub(super) use self::completion::store_unavailable;
+use super::handle::{Admitted, Bounds, Gate, Handle, Permit};
+use super::messages::{AppendEvents, Flush, Perform, SaveCursors};
+use crate::clock::Clock;
+use crate::domain::NewEvent;
+use crate::store::{CommitResult, Store, StoreError, Write};
+use crate::telemetry::Metrics;
+
+/// What may wait for the store: 64 MiB, and as many messages as a few hundred busy connections have on their way.
+const BOUNDS: Bounds = Bounds {
+    messages: 65_536,
+    bytes: 64 << 20,
+};
+/// A commit takes no more than this at once, so that one large one does not hold up the rest.
+const COMMIT_WRITES_MAX: usize = 4_096;
+const COMMIT_BYTES_MAX: usize = 16 << 20;
+/// How long a commit may take before its clients are told that the store is unavailable.
+pub const COMMIT_DEADLINE: Duration = Duration::from_secs(10);
+
+/// A write that waits for its commit.
+struct Pending {
+    write: Write,
+    bytes: usize,
+    completion: Completion,
+    /// Keeps the place behind the gate taken until the write is in a commit's hands.
+    _permit: Option<Arc<Permit>>,
+}
+
+/// The only writer. See the [module](self).
+pub struct StoreActor {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    metrics: Metrics,
+    queue: VecDeque<Pending>,
+    /// The running commit's completions, in the order of its writes.
+    in_flight: Option<Vec<Completion>>,
+    /// When the running commit is over its deadline.
+    deadline: Option<Instant>,
+    /// Set while a commit is over its deadline; shared with `/readyz`.
+    stalled: Arc<AtomicBool>,
+    flushes: Vec<oneshot::Sender<()>>,
+}
+
+impl StoreActor {
+    /// Starts the actor on an arbiter of its own.
+    pub fn start_on(
+        arbiter: &ArbiterHandle,
+        store: Arc<dyn Store>,
+        clock: Clock,
+        metrics: Metrics,
+        stalled: Arc<AtomicBool>,
+    ) -> Handle<StoreActor> {
+        let addr = StoreActor::start_in_arbiter(arbiter, move |_| StoreActor {
+            store,
+            clock,
+            metrics,
+            queue: VecDeque::new(),
+            in_flight: None,
+            deadline: None,
+            stalled,
+            flushes: Vec::new(),
+        });
+        Handle::new(addr, Gate::new(BOUNDS))
+    }
+
+    fn enqueue(&mut self, pending: Pending) {
+        if self.stalled.load(Ordering::Relaxed) {
+            pending.completion.finish(Err(stalled_error()));
+            return;
+        }
+        self.queue.push_back(pending);
+    }
+
+    /// Starts a commit with what waits, unless one runs.
+    fn commit_next(&mut self, ctx: &mut Context<Self>) {
+        if self.in_flight.is_some() {
+            return;
+        }
+        if self.queue.is_empty() {
+            for flushed in self.flushes.drain(..) {
+                let _ = flushed.send(());
+            }
+            return;
+        }
+        let (mut writes, mut completions, mut bytes, mut events) = (Vec::new(), Vec::new(), 0, 0);
+        while let Some(pending) = self.queue.pop_front() {
+            bytes += pending.bytes;
+            events += match &pending.write {
+                Write::Append { events, .. } => events.len(),
+                _ => 0,
+            };
+            writes.push(pending.write);
+            completions.push(pending.completion);
+            if writes.len() >= COMMIT_WRITES_MAX || bytes >= COMMIT_BYTES_MAX {
+                break;
+            }
+        }
+        self.in_flight = Some(completions);
+        let began = Instant::now();
+        self.deadline = Some(began + COMMIT_DEADLINE);
+        let commit = self.store.commit(writes, self.clock.now_ms());
+        ctx.spawn(commit.into_actor(self).map(move |result, actor, ctx| {
+            actor.metrics.commit_took(began.elapsed(), events);
+            actor.committed(result);
+            actor.commit_next(ctx);
+        }));
+    }
+
+    fn committed(&mut self, result: CommitResult) {
+        if self.stalled.swap(false, Ordering::Relaxed) {
+            tracing::warn!("the store answers again");
+        }
+        self.deadline = None;
+        let completions = self.in_flight.take().unwrap_or_default();
+        match result {
+            Ok(results) => completion::finish_all(completions, results),
+            Err(error) => {
+                tracing::error!(%error, "a commit failed");
+                completions
+                    .into_iter()
+                    .for_each(|completion| completion.finish(Err(error.clone())));
+            }
+        }
+    }
+
+    /// Tells everyone who waits that the store does not answer. What it does later still counts.
+    fn check_deadline(&mut self) {
+        if self.deadline.is_none_or(|deadline| Instant::now() < deadline) {
+            return;
+        }
+        self.deadline = None;
+        tracing::error!(
+            seconds = COMMIT_DEADLINE.as_secs(),
+            "the store has not answered a commit in time"
+        );
+        self.stalled.store(true, Ordering::Relaxed);
+        self.in_flight.iter_mut().flatten().for_each(Completion::stalled);
+        for pending in self.queue.drain(..) {
+            pending.completion.finish(Err(stalled_error()));
+        }
+    }
+}
+
+fn stalled_error() -> StoreError {
+    StoreError::Unavailable(format!("it has not answered for {} s", COMMIT_DEADLINE.as_secs()))
+}
+
+impl Actor for StoreActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        // One timer for all commits: actix polls every future of an actor at every wake.
+        ctx.run_interval(Duration::from_secs(1), |actor, _| actor.check_deadline());
+    }
+}
+
+impl Handler<Admitted<AppendEvents>> for StoreActor {
+    type Result = ();
+
+    fn handle(&mut self, admitted: Admitted<AppendEvents>, ctx: &mut Context<Self>) {
+        let AppendEvents { topic, owner, appends } = admitted.message;
+        let permit = Arc::new(admitted.permit);
+        for (events, parts) in appends {
+            self.enqueue(Pending {
+                bytes: events.iter().map(NewEvent::size).sum(),
+                write: Write::Append {
+                    topic: topic.clone(),
+                    events,
+                },
+                completion: Completion::Append {
+                    owner: owner.clone(),
+                    parts,
+                },
+                _permit: Some(permit.clone()),
+            });
+        }
+        self.commit_next(ctx);
+    }
+}
+
+impl Handler<SaveCursors> for StoreActor {
+    type Result = ();
+
+    fn handle(&mut self, message: SaveCursors, ctx: &mut Context<Self>) {
+        let SaveCursors {
+            topic,
+            group,
+            epoch,
+            updates,
+            dead_letters,
+            owner,
+        } = message;
+        self.enqueue(Pending {
+            bytes: dead_letters.iter().map(NewEvent::size).sum(),
+            write: Write::SaveCursors {
+                topic,
+                group,
+                epoch,
+                updates,
+                dead_letters,
+            },
+            completion: Completion::Cursors { owner },
+            _permit: None,
+        });
+        self.commit_next(ctx);
+    }
+}
+
+impl Handler<Admitted<Perform>> for StoreActor {
+    type Result = ();
+
+    fn handle(&mut self, admitted: Admitted<Perform>, ctx: &mut Context<Self>) {
+        let Perform { write, result } = admitted.message;
+        self.enqueue(Pending {
+            bytes: 0,
+            write,
+            completion: Completion::Caller(Some(result)),
+            _permit: Some(Arc::new(admitted.permit)),
+        });
+        self.commit_next(ctx);
+    }
+}
+
+impl Handler<Flush> for StoreActor {
+    type Result = ();
+
+    fn handle(&mut self, message: Flush, ctx: &mut Context<Self>) {
+        self.flushes.push(message.0);
+        self.commit_next(ctx);
+    }
+}

@@ -1,0 +1,183 @@
+//! The group's heartbeat: after every message, whatever can move is moved.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use actix::prelude::*;
+
+use super::SubscriptionActor;
+use crate::actors::messages::{Deliver, Push, WantCredit};
+use crate::actors::topic::TailRead;
+use crate::domain::group::{Delivery, Departure, MemberId, ReadPlan};
+use crate::protocol::Lease;
+
+/// The most deliveries in one go; then others on the arbiter have their turn.
+const DELIVERIES_MAX: usize = 512;
+/// After a read that failed.
+const READ_AGAIN: Duration = Duration::from_secs(1);
+
+impl SubscriptionActor {
+    /// Moves whatever can move: leases that are over, events to read, deliveries, saves, the next timer.
+    pub(super) fn pump(&mut self, ctx: &mut Context<Self>) {
+        let now_ms = self.now_ms();
+        let Some((group, _)) = &mut self.state else {
+            for drained in self.drains.drain(..) {
+                let _ = drained.send(());
+            }
+            return;
+        };
+        group.tick(now_ms);
+        self.fill(ctx);
+        self.settle_deferred();
+        self.deliver(now_ms, ctx);
+        self.load_bodies(now_ms, ctx);
+        self.save();
+        self.arm_timer(now_ms, ctx);
+    }
+
+    /// Reads new events: from the tail in memory, or from the store where the group is behind it.
+    fn fill(&mut self, ctx: &mut Context<Self>) {
+        while !self.reading
+            && let Some((group, _)) = &mut self.state
+            && let Some(plan) = group.next_read(self.tail.seq())
+        {
+            match self.tail.read(plan.from, plan.max_events, plan.max_bytes) {
+                TailRead::Nothing => return,
+                TailRead::Events { events, upto } => group.offer(events, upto),
+                TailRead::Behind => self.fill_from_store(plan, ctx),
+            }
+        }
+    }
+
+    fn fill_from_store(&mut self, plan: ReadPlan, ctx: &mut Context<Self>) {
+        self.reading = true;
+        let ReadPlan {
+            from,
+            max_events,
+            max_bytes,
+        } = plan;
+        // Where the store has nothing from here on, all up to the tail as it is now is gone.
+        let tail = self.tail.seq();
+        let read = self.shared.store.read(&self.topic, from, max_events, max_bytes);
+        ctx.spawn(read.into_actor(self).map(move |result, actor, ctx| {
+            actor.reading = false;
+            let Some((group, _)) = &mut actor.state else { return };
+            match result {
+                // A seek came in between: what was read is of no use.
+                Ok(_) if group.read_position() + 1 != from => {}
+                Ok(events) => {
+                    let upto = events.last().map_or(tail, |event| event.seq);
+                    group.offer(events, upto);
+                }
+                Err(error) => {
+                    tracing::warn!(topic = %actor.topic, group = %actor.name, %error, "reading failed, trying again");
+                    ctx.run_later(READ_AGAIN, |actor, ctx| actor.pump(ctx));
+                    return;
+                }
+            }
+            actor.pump(ctx);
+        }));
+    }
+
+    /// Hands out what is ready, against the members' credit.
+    fn deliver(&mut self, now_ms: u64, ctx: &mut Context<Self>) {
+        let Some((group, _)) = &mut self.state else { return };
+        let max_attempts = group.settings().max_attempts;
+        let deliveries = group.deliver(now_ms, DELIVERIES_MAX);
+        let again = deliveries.len() == DELIVERIES_MAX;
+        let mut by_member: HashMap<MemberId, Vec<Delivery>> = HashMap::new();
+        for delivery in deliveries {
+            by_member.entry(delivery.member).or_default().push(delivery);
+        }
+        let mut gone = Vec::new();
+        for (id, deliveries) in by_member {
+            let Some(member) = self.members.get(&id).filter(|member| member.connection.is_open()) else {
+                gone.push(id);
+                continue;
+            };
+            self.metrics.delivered.inc_by(deliveries.len() as u64);
+            self.metrics
+                .redelivered
+                .inc_by(deliveries.iter().filter(|one| one.attempt > 1).count() as u64);
+            let push = |delivery: Delivery| Push {
+                event: delivery.event,
+                attempt: delivery.attempt,
+                lease: (!member.auto_ack).then_some(Lease {
+                    max_attempts,
+                    ack_deadline_ms: delivery.ack_timeout_ms,
+                }),
+            };
+            member.connection.deliver(Deliver {
+                member: id,
+                pushes: deliveries.into_iter().map(push).collect(),
+            });
+        }
+        for want in group.wants() {
+            if let Some(member) = self.members.get(&want.member) {
+                let (events, bytes) = (want.events, want.bytes);
+                member.connection.want(WantCredit {
+                    member: want.member,
+                    events,
+                    bytes,
+                });
+            }
+        }
+        self.metrics
+            .inflight
+            .set(i64::try_from(group.stats().inflight).unwrap_or(i64::MAX));
+        let moved = !gone.is_empty();
+        for member in gone {
+            // What was handed to a closed connection never reached a socket.
+            self.remove_member(member, Departure::Uncounted);
+        }
+        if again || moved {
+            ctx.notify(super::super::messages::TailMoved);
+        }
+    }
+
+    /// Reads events again that are to be delivered again, or become dead letters.
+    fn load_bodies(&mut self, now_ms: u64, ctx: &mut Context<Self>) {
+        let Some((group, _)) = self.state.as_mut().filter(|_| !self.loading) else {
+            return;
+        };
+        let seqs = group.take_loads(now_ms);
+        if seqs.is_empty() {
+            return;
+        }
+        self.loading = true;
+        let read = self.shared.store.read_seqs(&self.topic, seqs.clone());
+        ctx.spawn(read.into_actor(self).map(move |result, actor, ctx| {
+            actor.loading = false;
+            let Some((group, _)) = &mut actor.state else { return };
+            match result {
+                Ok(events) => {
+                    group.loaded(&seqs, events);
+                    actor.pump(ctx);
+                }
+                Err(error) => {
+                    tracing::warn!(topic = %actor.topic, group = %actor.name, %error, "reading again failed, trying again");
+                    group.load_failed(&seqs);
+                    ctx.run_later(READ_AGAIN, |actor, ctx| actor.pump(ctx));
+                }
+            }
+        }));
+    }
+
+    /// One timer: for the earliest moment at which something will happen by itself.
+    fn arm_timer(&mut self, now_ms: u64, ctx: &mut Context<Self>) {
+        let Some((group, _)) = &self.state else { return };
+        let Some(due) = group.next_deadline() else { return };
+        match self.timer {
+            // An earlier one will look again.
+            Some((_, armed)) if armed <= due => return,
+            Some((handle, _)) => drop(ctx.cancel_future(handle)),
+            None => {}
+        }
+        let wait = Duration::from_millis(due.saturating_sub(now_ms).max(1));
+        let handle = ctx.run_later(wait, |actor, ctx| {
+            actor.timer = None;
+            actor.pump(ctx);
+        });
+        self.timer = Some((handle, due));
+    }
+}

@@ -1,0 +1,135 @@
+//! Subscribing: to a group, which the topic starts where it does not run, or to the topic itself.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use actix::prelude::*;
+
+use super::feed::Feed;
+use super::{RunningGroup, TopicActor};
+use crate::actors::handle::Admitted;
+use crate::actors::messages::{FeedHandle, GrantCredit, Join, Leave, SetPaused, Subscribe};
+use crate::actors::reply::Outcome;
+use crate::actors::start::start_seq;
+use crate::actors::subscription::SubscriptionActor;
+use crate::domain::GroupName;
+use crate::protocol::{ErrorCode, Failure};
+
+impl Handler<Admitted<Subscribe>> for TopicActor {
+    type Result = ();
+
+    fn handle(&mut self, admitted: Admitted<Subscribe>, ctx: &mut Context<Self>) {
+        self.breathe(ctx);
+        let subscribe = admitted.into_inner();
+        match subscribe.group.clone() {
+            Some(group) => self.join(&group, subscribe),
+            None => self.follow(subscribe, ctx),
+        }
+    }
+}
+
+impl TopicActor {
+    /// Passes a new member on to its group.
+    fn join(&mut self, name: &GroupName, subscribe: Subscribe) {
+        let Subscribe {
+            member,
+            opts,
+            connection,
+            reply,
+            ..
+        } = subscribe;
+        let Some(topic) = self.handle.clone() else { return };
+        if self.groups.get(name).is_some_and(|group| !group.handle.is_open()) {
+            tracing::warn!(topic = %self.name, group = %name, "a group's actor had ended and is started again");
+            self.shared.metrics.actor_restarted("subscription");
+            self.groups.remove(name);
+        }
+        let group = self.groups.entry(name.clone()).or_insert_with(|| {
+            let woken = Arc::new(AtomicBool::new(false));
+            let handle = SubscriptionActor::launch(
+                self.name.clone(),
+                name.clone(),
+                topic,
+                self.tail.clone(),
+                woken.clone(),
+                self.shared.clone(),
+            );
+            RunningGroup { handle, woken }
+        });
+        let join = Join {
+            member,
+            connection,
+            from: opts.from,
+            group: opts.group,
+            settings: opts.member,
+            reply,
+        };
+        if let Err((_, join)) = group.handle.offer(join, 0) {
+            join.reply
+                .fail(Failure::new(ErrorCode::Overloaded, "too much waits for this group").retry_after(100));
+        }
+    }
+
+    /// An ephemeral subscription: from its start on, every event.
+    fn follow(&mut self, subscribe: Subscribe, ctx: &mut Context<Self>) {
+        let Subscribe {
+            member,
+            opts,
+            connection,
+            reply,
+            ..
+        } = subscribe;
+        let start = start_seq(self.shared.clone(), self.name.clone(), self.tail.clone(), opts.from);
+        // The tail cannot move meanwhile: `latest` means latest at the time of the OK.
+        ctx.wait(start.into_actor(self).map(move |start, actor, ctx| {
+            let position = match start {
+                Ok(position) => position,
+                Err(failure) => return reply.fail(failure),
+            };
+            let Some(handle) = actor.handle.clone() else { return };
+            actor
+                .feeds
+                .insert(member, Feed::new(member, connection, opts.group.filter, position));
+            reply.send(Ok(Outcome::Subscribed(FeedHandle::Topic(handle))));
+            actor.pump_feed(member, ctx);
+        }));
+    }
+}
+
+impl Handler<GrantCredit> for TopicActor {
+    type Result = ();
+
+    fn handle(&mut self, credit: GrantCredit, ctx: &mut Context<Self>) {
+        self.breathe(ctx);
+        if let Some(feed) = self.feeds.get_mut(&credit.member) {
+            feed.grant(credit.events, credit.bytes);
+        }
+        self.pump_feed(credit.member, ctx);
+    }
+}
+
+impl Handler<Leave> for TopicActor {
+    type Result = ();
+
+    fn handle(&mut self, leave: Leave, ctx: &mut Context<Self>) {
+        self.breathe(ctx);
+        self.feeds.remove(&leave.member);
+        if let Some(reply) = leave.reply {
+            reply.ok();
+        }
+    }
+}
+
+impl Handler<Admitted<SetPaused>> for TopicActor {
+    type Result = ();
+
+    fn handle(&mut self, admitted: Admitted<SetPaused>, ctx: &mut Context<Self>) {
+        self.breathe(ctx);
+        let SetPaused { member, paused, reply } = admitted.into_inner();
+        if let Some(feed) = self.feeds.get_mut(&member) {
+            feed.paused = paused;
+        }
+        reply.ok();
+        self.pump_feed(member, ctx);
+    }
+}

@@ -1,0 +1,220 @@
+//! A gateway in a thread of this process, and WebSocket clients for it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tidegate::config::{Sources, load};
+use tidegate::server::Gateway;
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+
+/// Nothing takes longer than this; a test that waits so long has failed.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A gateway that runs until it is dropped.
+pub struct TestGateway {
+    pub address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl TestGateway {
+    /// With the memory store and limits off, and what `set` says.
+    pub fn start(set: &[&str]) -> TestGateway {
+        let defaults = [
+            "gateway.listen=127.0.0.1:0",
+            "replay.listen=off",
+            "store.kind=memory",
+            "limits.connection=off",
+            "limits.topic=off",
+        ];
+        let set = defaults.iter().chain(set).map(|text| (*text).to_owned()).collect();
+        let config = load(&Sources {
+            set,
+            ..Sources::default()
+        })
+        .expect("a good configuration")
+        .config;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (started, address) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            actix::System::new().block_on(async move {
+                let gateway = Gateway::start(config).await.expect("a gateway that starts");
+                started.send(gateway.address()).expect("a test that waits");
+                let stopped = async {
+                    let _ = stopped.await;
+                };
+                gateway.run_until(stopped).await.expect("a clean end");
+            });
+        });
+        let address = address.recv().expect("a gateway that starts");
+        TestGateway {
+            address,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+
+    /// A client that needs no AUTH, or has not sent it yet.
+    pub async fn connect(&self) -> Client {
+        let (socket, _) = connect_async(format!("ws://{}/ws", self.address))
+            .await
+            .expect("a gateway that listens");
+        Client {
+            socket,
+            events: Vec::new(),
+            corr: 0,
+        }
+    }
+}
+
+impl Drop for TestGateway {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            if !std::thread::panicking() {
+                ended.expect("a gateway that ends well");
+            }
+        }
+    }
+}
+
+/// A WebSocket client that keeps EVENTs apart from answers.
+pub struct Client {
+    pub socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    events: Vec<Value>,
+    corr: u64,
+}
+
+impl Client {
+    /// Sends a text as it is.
+    pub async fn send_text(&mut self, text: impl Into<String>) {
+        self.socket
+            .send(Message::text(text.into()))
+            .await
+            .expect("an open connection");
+    }
+
+    /// Sends a request and leaves its answer for later; the answer is `corr`.
+    pub async fn send(&mut self, mut frame: Value) -> u64 {
+        self.corr += 1;
+        frame["corr"] = json!(self.corr);
+        self.send_text(frame.to_string()).await;
+        self.corr
+    }
+
+    /// The next frame, whatever it is; None at the end of the connection.
+    pub async fn next_frame(&mut self) -> Option<Message> {
+        loop {
+            let next = tokio::time::timeout(DEADLINE, self.socket.next())
+                .await
+                .expect("a frame in time");
+            match next {
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                Some(Ok(message)) => return Some(message),
+                Some(Err(_)) | None => return None,
+            }
+        }
+    }
+
+    async fn next_json(&mut self) -> Value {
+        let message = self.next_frame().await.expect("an open connection");
+        let text = message.into_text().expect("a text frame");
+        serde_json::from_str(text.as_str()).expect("JSON")
+    }
+
+    /// The next frame that is an answer.
+    pub async fn answer(&mut self) -> Value {
+        loop {
+            let frame = self.next_json().await;
+            if frame["op"] == "EVENT" {
+                self.events.push(frame);
+            } else {
+                return frame;
+            }
+        }
+    }
+
+    /// Sends a request and waits for its answer.
+    pub async fn call(&mut self, frame: Value) -> Value {
+        let corr = self.send(frame).await;
+        let answer = self.answer().await;
+        assert_eq!(answer["corr"], json!(corr), "{answer}");
+        answer
+    }
+
+    /// The same, and the answer must be OK.
+    pub async fn ok(&mut self, frame: Value) -> Value {
+        let answer = self.call(frame.clone()).await;
+        assert_eq!(answer["op"], "OK", "{frame} was answered {answer}");
+        answer
+    }
+
+    /// The same, and the answer must be ERR with this code.
+    pub async fn err(&mut self, frame: Value, code: &str) -> Value {
+        let answer = self.call(frame.clone()).await;
+        assert_eq!(
+            (&answer["op"], &answer["code"]),
+            (&json!("ERR"), &json!(code)),
+            "{frame} was answered {answer}"
+        );
+        answer
+    }
+
+    /// The next EVENT.
+    pub async fn event(&mut self) -> Value {
+        if !self.events.is_empty() {
+            return self.events.remove(0);
+        }
+        let frame = self.next_json().await;
+        assert_eq!(frame["op"], "EVENT", "{frame}");
+        frame
+    }
+
+    /// The next `n` EVENTs.
+    pub async fn events(&mut self, n: usize) -> Vec<Value> {
+        let mut events = Vec::new();
+        for _ in 0..n {
+            events.push(self.event().await);
+        }
+        events
+    }
+
+    /// EVENTs that came so far: a request's answer shows that nothing else was on its way.
+    pub async fn events_so_far(&mut self) -> Vec<Value> {
+        self.call(json!({"op": "AUTH"})).await;
+        std::mem::take(&mut self.events)
+    }
+
+    pub async fn publish(&mut self, topic: &str, payload: Value) -> Value {
+        self.ok(json!({"op": "PUBLISH", "topic": topic, "payload": payload}))
+            .await
+    }
+
+    pub async fn subscribe(&mut self, topic: &str, group: &str, opts: Value) {
+        self.ok(json!({"op": "SUBSCRIBE", "topic": topic, "group": group, "opts": opts}))
+            .await;
+    }
+
+    pub async fn ack(&mut self, topic: &str, group: &str, id: &Value) {
+        self.ok(json!({"op": "ACK", "topic": topic, "group": group, "id": id}))
+            .await;
+    }
+
+    /// The close frame's code.
+    pub async fn closed(&mut self) -> u16 {
+        loop {
+            match self.next_frame().await {
+                Some(Message::Close(Some(frame))) => return frame.code.into(),
+                Some(Message::Close(None)) => return 1005,
+                Some(_) => {}
+                None => return 1006,
+            }
+        }
+    }
+}
