@@ -112,6 +112,17 @@ impl Group {
         }
     }
 
+    /// The keys of dead letters that are not saved yet.
+    pub(super) fn leaving_keys(&self) -> Vec<(Arc<str>, u64)> {
+        let dead = self
+            .unsaved
+            .dead
+            .iter()
+            .chain(self.saving.iter().flat_map(|saving| &saving.dead));
+        dead.filter_map(|handed| Some((handed.key.clone()?, handed.seq)))
+            .collect()
+    }
+
     /// The store has what was handed out: its dead letters are over.
     pub fn saved(&mut self) {
         for handed in self.saving.take().unwrap_or_default().dead {

@@ -109,7 +109,7 @@ impl Group {
     /// Changes the settings. A new filter holds from the read position on; events that failed more often than is allowed
     /// now are not delivered again.
     pub fn apply_settings(&mut self, settings: GroupSettings) {
-        self.window.set_ordered(settings.ordered);
+        self.window.set_ordered(settings.ordered, self.leaving_keys());
         self.settings = settings;
         for seq in self.window.seqs() {
             if self.window.get(seq).is_some_and(|entry| entry.state == State::Ready) {

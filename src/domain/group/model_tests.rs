@@ -155,6 +155,7 @@ impl World {
             item.acked |= item.removed || left_out;
         }
         self.group.tick(self.model.now_ms);
+        self.settle_down();
         true
     }
 
@@ -222,7 +223,8 @@ impl World {
     fn pump(&mut self) {
         for round in 0.. {
             assert!(round < 10_000, "the group does not come to rest");
-            let mut busy = self.ask_loads();
+            self.ask_loads();
+            let mut busy = !self.loads.is_empty();
             while !self.loads.is_empty() {
                 self.answer_loads(false);
             }
@@ -633,7 +635,10 @@ impl World {
             self.take(Step::Pass(30_000));
             self.settle_down();
             self.check();
-            if self.group.stats().oldest_unacked.is_none() && self.group.read_position() == self.model.tail() {
+            if !self.group.is_dirty()
+                && self.group.stats().oldest_unacked.is_none()
+                && self.group.read_position() == self.model.tail()
+            {
                 break;
             }
         }
