@@ -16,8 +16,6 @@ mod types;
 mod window;
 
 #[cfg(test)]
-mod model;
-#[cfg(test)]
 mod model_tests;
 #[cfg(test)]
 mod tests;

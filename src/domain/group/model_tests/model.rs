@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::delivery::backoff_ms;
-use super::{Delivery, MemberId};
+use crate::domain::group::delivery::backoff_ms;
+use crate::domain::group::{Delivery, MemberId};
 use crate::domain::{Event, GroupSettings, MemberSettings, PartitionCursor, Retry, SeqRange};
 
 /// One event and all that happened to it.
