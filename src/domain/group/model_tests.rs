@@ -8,11 +8,14 @@ mod world;
 
 use proptest::prelude::*;
 
-use steps::{Step, settings, step};
+use steps::{Step, opening, settings, step};
 use world::World;
 
+/// Mostly beginning with something to do and someone to do it.
 fn history() -> impl Strategy<Value = Vec<Step>> {
-    any::<bool>().prop_flat_map(|removals| proptest::collection::vec(step(removals), 1..150))
+    let opening = prop_oneof![1 => proptest::collection::vec(step(false), 0..1), 4 => opening()];
+    let rest = any::<bool>().prop_flat_map(|removals| proptest::collection::vec(step(removals), 1..150));
+    (opening, rest).prop_map(|(opening, rest)| opening.into_iter().chain(rest).collect())
 }
 
 proptest! {

@@ -3,7 +3,7 @@
 use super::model::Item;
 use super::steps::Step;
 use super::world::{LIMITS, World};
-use crate::domain::MemberSettings;
+use crate::domain::{MemberSettings, Retry};
 
 impl World {
     pub fn check(&self) {
@@ -45,14 +45,26 @@ impl World {
                 );
             }
         }
-        if !self.group.is_dirty() && self.saving.is_none() && open.is_empty() {
-            let left = self
-                .stored
-                .retries
-                .keys()
-                .find(|&&seq| seq <= self.group.read_position());
-            assert_eq!(left, None, "a stored retry was forgotten");
+        assert!(self.group.unsaved.dead.len() <= 2 * LIMITS.loads);
+        if !self.group.is_dirty() && self.saving.is_none() {
+            self.check_stored();
         }
+    }
+
+    /// A group that has nothing to save has all of it in the store.
+    fn check_stored(&self) {
+        for item in self.model.items.iter().filter(|item| item.offered && !item.removed) {
+            let cursor = &self.stored.cursors[item.event.partition as usize];
+            assert_eq!(cursor.is_acked(item.event.seq), item.acked, "{item:?} {cursor:?}");
+        }
+        let failed = self
+            .model
+            .items
+            .iter()
+            .filter(|item| item.is_open() && item.attempts > 0);
+        let expected: Vec<Retry> = failed.map(Item::retry).collect();
+        let read = self.stored.retries.range(..=self.group.read_position());
+        assert_eq!(read.map(|(_, retry)| retry.clone()).collect::<Vec<_>>(), expected);
     }
 
     /// Everybody leaves, one member that acks all it gets comes, and the store works: then nothing may be left.

@@ -79,6 +79,16 @@ impl Item {
         self.offered && !self.acked
     }
 
+    /// What the store should have of an event that failed.
+    pub fn retry(&self) -> Retry {
+        Retry {
+            seq: self.event.seq,
+            attempts: self.attempts,
+            due_ms: self.due_ms,
+            reason: self.reason.as_str().into(),
+        }
+    }
+
     fn forget_life(&mut self, acked: bool, retry: Option<&Retry>) {
         let removed = self.removed;
         *self = Item::new(self.event.clone());

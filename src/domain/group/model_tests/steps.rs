@@ -27,7 +27,7 @@ pub(super) enum Step {
     AckDelivered(usize),
     Nack(u8, usize, bool, Option<u64>),
     Modack(u8, usize, u64),
-    GiveBack(u8, usize),
+    GiveBack(u8, usize, bool),
     Pass(u64),
     Remove(usize),
     Expire(usize),
@@ -123,12 +123,17 @@ impl World {
                 let found = self.group.modack(id.into(), &item.event.id, extend_ms, now_ms);
                 assert_eq!(found, expected.then_some(length));
             }
-            Step::GiveBack(id, at) => {
-                if let Some(seq) = self.some_held(at) {
-                    self.group.give_back(id.into(), seq);
-                    let item = self.model.item(seq);
-                    item.holder = item.holder.filter(|&(holder, _)| holder != u64::from(id));
-                }
+            Step::GiveBack(id, at, by_holder) => {
+                let Some(seq) = self.some_held(at) else {
+                    return;
+                };
+                let item = self.model.item(seq);
+                let id = item
+                    .holder
+                    .filter(|_| by_holder)
+                    .map_or(id.into(), |(holder, _)| holder);
+                item.holder = item.holder.filter(|&(holder, _)| holder != id);
+                self.group.give_back(id, seq);
             }
             Step::Pass(ms) => {
                 self.model.now_ms += ms;
@@ -209,19 +214,32 @@ fn member_settings() -> impl Strategy<Value = MemberSettings> {
     })
 }
 
+fn publish() -> impl Strategy<Value = Step> {
+    let filler = prop_oneof![9 => 0_usize..200, 1 => Just(1_500)];
+    (0_u8..4, any::<bool>(), filler).prop_map(|(key, tag, filler)| Step::Publish { key, tag, filler })
+}
+
+/// Some events and two members.
+pub(super) fn opening() -> impl Strategy<Value = Vec<Step>> {
+    let events = proptest::collection::vec(publish(), 5..30);
+    (events, member_settings(), member_settings()).prop_map(|(mut steps, one, two)| {
+        steps.extend([Step::Join(1, one), Step::Join(2, two), Step::Pump]);
+        steps
+    })
+}
+
 pub(super) fn step(removals: bool) -> impl Strategy<Value = Step> {
     let member = 1_u8..4;
     let at = 0_usize..200;
     let removing = u32::from(removals);
     let delay = proptest::option::of(prop_oneof![Just(0_u64), 1_u64..500]);
     let everyday = prop_oneof![
-        8 => (0_u8..4, any::<bool>(), prop_oneof![9 => 0_usize..200, 1 => Just(1_500)])
-            .prop_map(|(key, tag, filler)| Step::Publish { key, tag, filler }),
+        8 => publish(),
         3 => (member.clone(), member_settings()).prop_map(|(id, settings)| Step::Join(id, settings)),
         1 => (member.clone(), any::<bool>()).prop_map(|(id, counted)| Step::Leave(id, counted)),
         2 => (member.clone(), any::<bool>()).prop_map(|(id, paused)| Step::Pause(id, paused)),
         1 => any::<bool>().prop_map(Step::PauseGroup),
-        3 => (member.clone(), 0_u32..5, 0_usize..1_000).prop_map(|(id, events, bytes)| Step::Credit(id, events, bytes)),
+        3 => (member.clone(), 0_u32..10, 0_usize..3_000).prop_map(|(id, events, bytes)| Step::Credit(id, events, bytes)),
         1 => member.clone().prop_map(Step::Revoke),
         4 => (1_usize..8).prop_map(Step::Read),
         2 => Just(Step::AskLoads),
@@ -235,7 +253,8 @@ pub(super) fn step(removals: bool) -> impl Strategy<Value = Step> {
         5 => (member.clone(), at.clone(), any::<bool>(), delay)
             .prop_map(|(id, at, by_holder, delay)| Step::Nack(id, at, by_holder, delay)),
         1 => (member.clone(), at.clone(), 0_u64..5_000).prop_map(|(id, at, ms)| Step::Modack(id, at, ms)),
-        1 => (member.clone(), at.clone()).prop_map(|(id, at)| Step::GiveBack(id, at)),
+        2 => (member.clone(), at.clone(), any::<bool>())
+            .prop_map(|(id, at, by_holder)| Step::GiveBack(id, at, by_holder)),
         3 => prop_oneof![1_u64..200, 500_u64..3_000].prop_map(Step::Pass),
     ];
     let rare = prop_oneof![

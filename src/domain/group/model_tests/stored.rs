@@ -41,8 +41,7 @@ impl World {
             for retry in &update.retries {
                 let item = self.model.item(retry.seq);
                 assert!(item.is_open() && item.event.partition == update.partition);
-                let found = (retry.attempts, retry.due_ms, &*retry.reason);
-                assert_eq!(found, (item.attempts, item.due_ms, item.reason.as_str()));
+                assert_eq!(*retry, item.retry());
             }
             for &seq in &update.settled {
                 assert!(self.model.item(seq).acked);

@@ -19,6 +19,8 @@ fn members_take_turns_and_the_lowest_seq_goes_first() {
         [(1, 1, 1), (2, 2, 1), (1, 3, 1), (2, 4, 1), (1, 5, 1)]
     );
     assert_eq!(bench.deliver_at(T0), [], "an event is with one member at a time");
+    bench.publish(None, 0, 10);
+    assert_eq!(bench.deliver_at(T0), [(2, 6, 1)], "the turn goes on");
 }
 
 #[test]
@@ -233,6 +235,22 @@ fn ordered_keys_go_one_after_the_other_and_do_not_hold_others() {
     assert_eq!(bench.deliver_at(T0 + 500), [(1, 1, 2)]);
     bench.group.ack_seq(1);
     assert_eq!(bench.deliver_at(T0 + 500), [(1, 2, 1)]);
+}
+
+#[test]
+fn a_key_that_goes_on_does_not_hold_others_while_its_event_is_read_again() {
+    let mut bench = Bench::new(GroupSettings {
+        ordered: true,
+        ..GroupSettings::default()
+    });
+    for key in ["a", "a", "b"] {
+        bench.publish(Some(key), 0, 10);
+    }
+    bench.join_with(1, few_in_flight(1));
+    bench.group.credit(1, 10, 10_000);
+    bench.deliver_at(T0);
+    bench.group.ack_seq(1);
+    assert_eq!(bench.group.deliver(T0, 1)[0].event.seq, 3);
 }
 
 #[test]

@@ -244,6 +244,21 @@ fn a_seek_forgets_everything_but_members_and_credit() {
 }
 
 #[test]
+fn a_seek_forgets_retries_that_were_not_read_again() {
+    let mut bench = Bench::with_events(1, attempts(5));
+    let retry = Retry {
+        seq: 1,
+        attempts: 3,
+        due_ms: T0 + 1_000,
+        reason: "broken".into(),
+    };
+    let start = vec![PartitionCursor::default(); PARTITIONS];
+    bench.restart(start.clone(), vec![retry]);
+    bench.group.seek(start);
+    assert_eq!(bench.deliver_at(T0), [(1, 1, 1)]);
+}
+
+#[test]
 fn what_a_store_holds_cannot_break_a_group() {
     let odd = PartitionCursor {
         floor: u64::MAX,
