@@ -107,7 +107,11 @@ impl Group {
     /// Changes the settings. A new filter holds from the read position on; events that failed more often than is allowed
     /// now are not delivered again.
     pub fn apply_settings(&mut self, settings: GroupSettings) {
-        self.window.set_ordered(settings.ordered, self.leaving_keys());
+        let leaving = self
+            .unsaved_dead()
+            .filter_map(|dead| Some((dead.key.clone()?, dead.seq)));
+        let leaving = leaving.collect();
+        self.window.set_ordered(settings.ordered, leaving);
         self.settings = settings;
         for seq in self.window.seqs() {
             if self.window.get(seq).is_some_and(|entry| entry.state == State::Ready) {

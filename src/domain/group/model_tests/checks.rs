@@ -45,7 +45,7 @@ impl World {
                 );
             }
         }
-        assert!(self.group.unsaved.dead.len() <= 2 * LIMITS.loads);
+        assert!(self.group.unsaved_dead().count() <= 2 * LIMITS.loads);
         if !self.group.is_dirty() && self.saving.is_none() {
             self.check_stored();
         }

@@ -156,6 +156,33 @@ fn after_the_last_attempt_an_event_is_a_dead_letter_and_acked_in_one_step() {
 }
 
 #[test]
+fn few_dead_letters_are_kept_while_the_store_does_not_take_them() {
+    let mut bench = Bench::with_events(400, attempts(1));
+    bench.join_with(
+        1,
+        MemberSettings {
+            max_in_flight: 1_000,
+            ..MemberSettings::default()
+        },
+    );
+    bench.deliver_at(T0);
+    bench.group.tick(T0 + 30_000);
+    for _ in 0..5 {
+        bench.load(T0 + 30_000);
+        let changes = bench.group.take_changes().unwrap();
+        bench.load(T0 + 30_000);
+        bench.group.save_failed();
+        assert!(changes.dead.len() <= 200, "{}", changes.dead.len());
+    }
+    let mut dead = 0;
+    while dead < 400 {
+        bench.load(T0 + 30_000);
+        dead += bench.save().dead.len();
+    }
+    assert_eq!((dead, bench.group.stats().oldest_unacked), (400, None));
+}
+
+#[test]
 fn an_ack_saves_an_event_from_the_dead_letters_until_it_is_handed_over() {
     let mut bench = Bench::with_events(1, attempts(1));
     bench.deliver_at(T0);
