@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::entry::Entry;
 use super::{Changes, DeadLetter, Group};
 use crate::domain::CursorUpdate;
 
@@ -29,8 +30,8 @@ pub(super) struct PartitionChange {
 /// A dead letter, acked by the cursor that goes with it. Its key waits until both are saved.
 #[derive(Debug)]
 pub(super) struct HandedOver {
-    seq: u64,
-    key: Option<Arc<str>>,
+    pub seq: u64,
+    pub key: Option<Arc<str>>,
     letter: DeadLetter,
 }
 
@@ -110,6 +111,24 @@ impl Group {
                 },
             });
         }
+    }
+
+    /// Lets cursor and retries know that an event is over.
+    pub(super) fn note_settled(&mut self, seq: u64, entry: &Entry) {
+        if let Some(progress) = self.partitions.get_mut(&entry.partition) {
+            progress.ack(seq);
+        }
+        let change = self.unsaved.partition(entry.partition);
+        change.retries.remove(&seq);
+        if entry.has_row {
+            change.settled.insert(seq);
+        }
+    }
+
+    /// The dead letters that were handed out and that the store does not have for certain.
+    pub(super) fn unsaved_dead(&self) -> impl Iterator<Item = &HandedOver> {
+        let with_store = self.saving.iter().flat_map(|saving| &saving.dead);
+        self.unsaved.dead.iter().chain(with_store)
     }
 
     /// The store has what was handed out: its dead letters are over.

@@ -188,6 +188,16 @@ impl Group {
         }
     }
 
+    /// Acks an event of the window, in whatever state it is. False where it is not in the window.
+    pub(super) fn settle(&mut self, seq: u64) -> bool {
+        self.release(seq);
+        let Some(entry) = self.window.remove(seq) else {
+            return false;
+        };
+        self.note_settled(seq, &entry);
+        true
+    }
+
     fn held_seq(&self, member: MemberId, id: &str) -> Option<u64> {
         let seq = self.window.seq_of(id)?;
         self.window.get(seq)?.is_with(member).then_some(seq)

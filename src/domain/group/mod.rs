@@ -16,8 +16,6 @@ mod types;
 mod window;
 
 #[cfg(test)]
-mod model;
-#[cfg(test)]
 mod model_tests;
 #[cfg(test)]
 mod tests;
@@ -109,13 +107,15 @@ impl Group {
     /// Changes the settings. A new filter holds from the read position on; events that failed more often than is allowed
     /// now are not delivered again.
     pub fn apply_settings(&mut self, settings: GroupSettings) {
-        self.window.set_ordered(settings.ordered);
         self.settings = settings;
         for seq in self.window.seqs() {
             if self.window.get(seq).is_some_and(|entry| entry.state == State::Ready) {
                 self.make_ready(seq);
             }
         }
+        let dead = self.unsaved_dead();
+        let leaving = dead.filter_map(|dead| Some((dead.key.clone()?, dead.seq))).collect();
+        self.window.set_ordered(self.settings.ordered, leaving);
     }
 
     /// Pauses the whole group or lets it go on: nothing is delivered while it is paused; leases and acks go on.

@@ -145,8 +145,8 @@ impl Group {
 
     fn dead_letter_loads(&self) -> Vec<u64> {
         let mut seqs = Vec::new();
-        // While dead letters cannot be saved there is no use in more of them.
-        if !self.unsaved.dead.is_empty() {
+        // One load of dead letters at a time, so that they do not pile up while the store does not take them.
+        if self.unsaved_dead().next().is_some() {
             return seqs;
         }
         let mut load = self.window.doomed_load();
@@ -224,27 +224,5 @@ impl Group {
         self.window
             .lowest()
             .map_or(self.read_position, |lowest| lowest.saturating_sub(1))
-    }
-
-    /// Acks an event of the window, in whatever state it is. False where it is not in the window.
-    pub(super) fn settle(&mut self, seq: u64) -> bool {
-        self.release(seq);
-        let Some(entry) = self.window.remove(seq) else {
-            return false;
-        };
-        self.note_settled(seq, &entry);
-        true
-    }
-
-    /// Lets cursor and retries know that an event is over.
-    pub(super) fn note_settled(&mut self, seq: u64, entry: &Entry) {
-        if let Some(progress) = self.partitions.get_mut(&entry.partition) {
-            progress.ack(seq);
-        }
-        let change = self.unsaved.partition(entry.partition);
-        change.retries.remove(&seq);
-        if entry.has_row {
-            change.settled.insert(seq);
-        }
     }
 }

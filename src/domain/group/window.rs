@@ -155,16 +155,19 @@ impl Window {
         Some(result)
     }
 
-    pub fn set_ordered(&mut self, ordered: bool) {
+    /// Makes the keys' events come one after the other, or not. `leaving`: what was removed with its key kept waiting.
+    pub fn set_ordered(&mut self, ordered: bool, leaving: Vec<(Arc<str>, u64)>) {
         if ordered == self.keys.is_some() {
             return;
         }
         self.keys = ordered.then(|| {
             let mut keys = HashMap::<Arc<str>, BTreeSet<u64>>::new();
-            for (&seq, entry) in &self.entries {
-                if let Some(key) = &entry.key {
-                    keys.entry(key.clone()).or_default().insert(seq);
-                }
+            let open = self
+                .entries
+                .iter()
+                .filter_map(|(&seq, entry)| Some((entry.key.clone()?, seq)));
+            for (key, seq) in open.chain(leaving) {
+                keys.entry(key).or_default().insert(seq);
             }
             keys
         });
@@ -247,10 +250,14 @@ impl Window {
             _ => true,
         };
         let has_body = entry.body.is_some();
+        let mut doomed_load = self.doomed_load;
+        doomed_load.add(entry.size);
+        let may_be_doomed =
+            entry.spot == Spot::Doomed || doomed_load.is_within(self.limits.loads, self.limits.body_bytes);
         let spot = match entry.state {
             State::Leased { until_ms, .. } => Spot::Timed(until_ms),
             State::Waiting => Spot::Timed(entry.due_ms),
-            State::Dying if has_body => Spot::Doomed,
+            State::Dying if has_body && may_be_doomed => Spot::Doomed,
             State::Dying => Spot::Dying,
             State::Ready if !first_of_key => {
                 entry.was_held = true;

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::delivery::backoff_ms;
-use super::{Delivery, MemberId};
+use crate::domain::group::delivery::backoff_ms;
+use crate::domain::group::{Delivery, MemberId};
 use crate::domain::{Event, GroupSettings, MemberSettings, PartitionCursor, Retry, SeqRange};
 
 /// One event and all that happened to it.
@@ -77,6 +77,16 @@ impl Item {
     /// In the group's window.
     pub fn is_open(&self) -> bool {
         self.offered && !self.acked
+    }
+
+    /// What the store should have of an event that failed.
+    pub fn retry(&self) -> Retry {
+        Retry {
+            seq: self.event.seq,
+            attempts: self.attempts,
+            due_ms: self.due_ms,
+            reason: self.reason.as_str().into(),
+        }
     }
 
     fn forget_life(&mut self, acked: bool, retry: Option<&Retry>) {
