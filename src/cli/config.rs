@@ -1,5 +1,7 @@
 //! `tidegate config`: whether the configuration is right, and what is in force.
 
+use std::io::Write;
+
 use clap::{Args, Subcommand};
 
 use super::args::ConfigArgs;
@@ -27,9 +29,9 @@ pub(super) struct ConfigOptions {
 }
 
 /// Checks or prints.
-pub(super) fn run(command: &ConfigCommand) -> Result<(), Failure> {
+pub(super) fn run(command: &ConfigCommand, out: &mut dyn Write) -> Result<(), Failure> {
     match command {
-        ConfigCommand::Check(options) => report(options.config.load(&[]).and_then(startable), options.json),
+        ConfigCommand::Check(options) => report(options.config.load(&[]).and_then(startable), options.json, out),
         ConfigCommand::Print(options) => {
             let origins = options.config.load(&[])?.origins;
             let text = if options.json {
@@ -37,7 +39,7 @@ pub(super) fn run(command: &ConfigCommand) -> Result<(), Failure> {
             } else {
                 origins.to_toml()
             };
-            write_out(&text)
+            write_out(out, &text)
         }
     }
 }
@@ -55,15 +57,18 @@ fn startable(loaded: Loaded) -> Result<Loaded, ConfigError> {
     }
 }
 
-fn report(result: Result<Loaded, ConfigError>, json: bool) -> Result<(), Failure> {
+fn report(result: Result<Loaded, ConfigError>, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     match (result, json) {
-        (Ok(_), false) => write_out("ok\n"),
-        (Ok(_), true) => write_out("{\"ok\":true,\"problems\":[]}\n"),
+        (Ok(_), false) => write_out(out, "ok\n"),
+        (Ok(_), true) => write_out(out, "{\"ok\":true,\"problems\":[]}\n"),
         (Err(error), false) => Err(error.into()),
         (Err(error), true) => {
             let entry = |problem: &Problem| serde_json::json!({"key": problem.key, "from": problem.origin, "message": problem.message});
             let problems: Vec<_> = error.problems.iter().map(entry).collect();
-            write_out(&format!("{}\n", serde_json::json!({"ok": false, "problems": problems})))?;
+            write_out(
+                out,
+                &format!("{}\n", serde_json::json!({"ok": false, "problems": problems})),
+            )?;
             Err(Failure::ConfigReported)
         }
     }

@@ -83,7 +83,7 @@ impl<R: Read> Batches<R> {
             }
             return match serde_json::from_slice(&bytes) {
                 Ok(payload) => Ok(Some(payload)),
-                Err(error) => Err(self.bad(format!("not a JSON value: {error}"))),
+                Err(error) => Err(self.bad(format!("not a JSON value, from column {} on", error.column()))),
             };
         }
     }

@@ -9,6 +9,8 @@ mod frames;
 mod input;
 mod output;
 mod publish;
+#[cfg(test)]
+mod scripted_gateway;
 mod serve;
 mod subscribe;
 
@@ -27,7 +29,6 @@ const LOG_VARIABLE: &str = "TIDEGATE_LOG";
 #[command(
     name = "tidegate",
     version,
-    about,
     after_help = "TIDEGATE_LOG says what is logged, on standard error: info \
     (default), debug, tidegate=debug, ..."
 )]
@@ -70,11 +71,12 @@ fn run(cli: Cli) -> Result<(), Failure> {
     let filter = std::env::var(LOG_VARIABLE).ok();
     init_logging(cli.log_format, filter.as_deref())
         .map_err(|error| Failure::Usage(format!("{LOG_VARIABLE}: {error}")))?;
+    let out = &mut std::io::stdout();
     match cli.command {
         Command::Serve(args) => serve::run(&args),
-        Command::Publish(args) => block_on(publish::run(&args)),
-        Command::Subscribe(args) => block_on(subscribe::run(&args)),
-        Command::Config(command) => config::run(&command),
+        Command::Publish(args) => block_on(publish::run(&args, out)),
+        Command::Subscribe(args) => block_on(subscribe::run(&args, out)),
+        Command::Config(command) => config::run(&command, out),
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::io;
 
 use clap::Args;
 use serde_json::value::RawValue;
@@ -50,13 +51,14 @@ fn parse_header(text: &str) -> Result<(String, String), String> {
 }
 
 /// Publishes, and prints a line for each event once it is durable.
-pub(super) async fn run(args: &PublishArgs) -> Result<(), Failure> {
+pub(super) async fn run(args: &PublishArgs, out: &mut dyn io::Write) -> Result<(), Failure> {
     // What is wrong with the command line is said before the gateway is bothered.
     let single = args.payload.as_deref().map(parse_payload).transpose()?;
     let client = Client::connect(&args.client).await?;
     let mut publisher = Publisher {
         args,
         client,
+        out,
         batch_max: BATCH_EVENTS_MAX,
     };
     match single {
@@ -78,6 +80,7 @@ fn parse_payload(text: &str) -> Result<Box<RawValue>, Failure> {
 struct Publisher<'a> {
     args: &'a PublishArgs,
     client: Client,
+    out: &'a mut dyn io::Write,
     /// How many events a batch may have: fewer once a gateway with small buckets said so.
     batch_max: usize,
 }
@@ -104,7 +107,7 @@ impl Publisher<'_> {
             let (batch, later) = left.split_at(left.len().min(self.batch_max));
             match self.client.request(&self.args.batch_frame(batch)).await? {
                 Ok(done) => {
-                    write_out(&self.args.confirmation(&done)?)?;
+                    write_out(self.out, &self.args.confirmation(&done)?)?;
                     left = later;
                 }
                 Err(refusal) if refusal.is_temporary() => {
@@ -177,6 +180,7 @@ fn new_id() -> String {
 mod tests {
     use clap::Parser;
 
+    use super::super::scripted_gateway::Gateway;
     use super::*;
 
     #[derive(Parser)]
@@ -236,5 +240,91 @@ mod tests {
             "{\"id\":\"a\",\"seq\":1}\n{\"id\":\"b\\\"\",\"seq\":2}\n"
         );
         assert!(people.confirmation(&Done::default()).is_err());
+    }
+
+    fn payloads(count: usize) -> Vec<Box<RawValue>> {
+        (0..count).map(|at| parse_payload(&at.to_string()).unwrap()).collect()
+    }
+
+    /// Publishes so many events to the gateway at this address.
+    async fn publish(url: &str, count: usize) -> Result<String, Failure> {
+        let args = args(&["orders", "--url", url]).unwrap();
+        let client = Client::connect(&args.client).await?;
+        let mut out = Vec::new();
+        let mut publisher = Publisher {
+            args: &args,
+            client,
+            out: &mut out,
+            batch_max: BATCH_EVENTS_MAX,
+        };
+        publisher.publish(payloads(count)).await?;
+        Ok(String::from_utf8(out).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_batch_is_sent_again_with_the_same_ids() {
+        let (url, script) = Gateway::start(|mut gateway| async move {
+            let first = gateway.expect("PUBLISH_BATCH").await;
+            gateway.err(&first, "rate_limited", "conn publish rate exceeded").await;
+            let second = gateway.expect("PUBLISH_BATCH").await;
+            gateway.err(&second, "store_unavailable", "").await;
+            let third = gateway.expect("PUBLISH_BATCH").await;
+            gateway.published(&third, 5).await;
+            [first, second, third].map(|batch| batch["events"].clone())
+        })
+        .await;
+        let printed = publish(&url, 2).await.unwrap();
+        let [first, second, third] = script.await.unwrap();
+        assert_eq!((&first, &second), (&third, &third));
+        assert_ne!(first[0]["opts"]["id"], first[1]["opts"]["id"]);
+        assert_eq!(printed.lines().count(), 2);
+        assert!(printed.ends_with("seq 6\n"), "{printed}");
+    }
+
+    #[tokio::test]
+    async fn batches_shrink_to_what_a_bucket_holds_and_keep_their_order() {
+        let (url, script) = Gateway::start(|mut gateway| async move {
+            let mut taken = Vec::new();
+            while let Some(batch) = gateway.next().await {
+                let events = batch["events"].as_array().unwrap();
+                if events.len() > 3 {
+                    gateway
+                        .err(&batch, "bad_request", "events: above the bucket's capacity of 3")
+                        .await;
+                    continue;
+                }
+                let payloads: Vec<u64> = events.iter().map(|event| event["payload"].as_u64().unwrap()).collect();
+                gateway.published(&batch, taken.len() + 1).await;
+                taken.extend(payloads);
+            }
+            taken
+        })
+        .await;
+        assert_eq!(publish(&url, 10).await.unwrap().lines().count(), 10);
+        assert_eq!(script.await.unwrap(), (0..10).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn other_refusals_end_it() {
+        let (url, _script) = Gateway::start(|mut gateway| async move {
+            let batch = gateway.expect("PUBLISH_BATCH").await;
+            gateway.err(&batch, "forbidden", "no").await;
+            while gateway.next().await.is_some() {}
+        })
+        .await;
+        let failure = publish(&url, 1).await.unwrap_err();
+        assert_eq!(failure.message().as_deref(), Some("forbidden: no"));
+    }
+
+    #[tokio::test]
+    async fn where_nobody_listens_it_says_how_to_start_a_gateway() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}/ws", listener.local_addr().unwrap());
+        drop(listener);
+        let message = publish(&url, 1).await.unwrap_err().to_string();
+        assert!(
+            message.starts_with(&format!("no gateway at {url}: start one with `tidegate serve`")),
+            "{message}"
+        );
     }
 }

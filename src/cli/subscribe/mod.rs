@@ -1,6 +1,10 @@
 //! `tidegate subscribe`: a topic's events, one a line, each acked after it was printed.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
+use std::io::Write;
 use std::pin::Pin;
 
 use clap::Args;
@@ -52,7 +56,7 @@ fn parse_from(text: &str) -> Result<StartFrom, String> {
 }
 
 /// Prints events until there were enough, the gateway ends it, or an interrupt comes.
-pub(super) async fn run(args: &SubscribeArgs) -> Result<(), Failure> {
+pub(super) async fn run(args: &SubscribeArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let mut client = Client::connect(&args.client).await?;
     // What is beyond the count would only wait here, out of other members' reach.
     let max_in_flight = args.count.filter(|&count| count < 100 && args.group.is_some());
@@ -61,6 +65,7 @@ pub(super) async fn run(args: &SubscribeArgs) -> Result<(), Failure> {
     let mut subscription = Subscription {
         args,
         client,
+        out,
         interrupt: Box::pin(tokio::signal::ctrl_c()),
         printed: 0,
         unsent: Vec::new(),
@@ -91,6 +96,7 @@ enum Step {
 struct Subscription<'a> {
     args: &'a SubscribeArgs,
     client: Client,
+    out: &'a mut dyn Write,
     interrupt: Pin<Box<dyn Future<Output = std::io::Result<()>>>>,
     printed: u64,
     /// Printed, and not yet acked.
@@ -153,7 +159,7 @@ impl Subscription<'_> {
             next = self.client.next().now_or_never().transpose()?;
         }
         if !lines.is_empty() {
-            write_out(&lines)?;
+            write_out(self.out, &lines)?;
         }
         if self.args.group.is_some() && !self.args.no_ack {
             self.unsent.append(&mut ids);
@@ -217,21 +223,5 @@ impl Subscription<'_> {
         self.client.request(&Request::Unsubscribe { topic, group }).await??;
         self.client.close().await;
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_start_is_one_of_four() {
-        assert_eq!(parse_from("earliest"), Ok(StartFrom::Earliest));
-        assert_eq!(parse_from("latest"), Ok(StartFrom::Latest));
-        assert_eq!(parse_from("ts:17"), Ok(StartFrom::Ts(17)));
-        assert_eq!(parse_from("after:a:b"), Ok(StartFrom::AfterId("a:b".into())));
-        for wrong in ["", "now", "ts:", "ts:-1", "ts:x", "after:", "after", "earliest:1"] {
-            assert!(parse_from(wrong).is_err(), "{wrong}");
-        }
     }
 }
