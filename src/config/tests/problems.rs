@@ -118,8 +118,8 @@ fn every_wrong_value_says_what_was_expected() {
         ("topic=[5]", "a list of tables"),
         ("topic={name=\"a\"}", "topic (--set): expected a value, got a table"),
         (
-            "gateway.listen={a=1}",
-            "gateway.listen (--set): expected a value, got a table",
+            "gateway.max_topics={a=1}",
+            "gateway.max_topics (--set): expected a value, got a table",
         ),
         ("topic=[{}]", "topic[0].name (not set): missing"),
         ("topic=[{name=\"A\"}]", "a pattern of topic names"),
