@@ -167,6 +167,12 @@ pub(super) fn flatten(
             ValueKind::Table(inner) if is_section(keys, &path) => {
                 open.extend(inner.into_iter().map(|(name, value)| (format!("{path}.{name}"), value)));
             }
+            // Said here, because a table does not keep its origin when it is merged.
+            ValueKind::Table(_) if find(keys, &path).is_some() => problems.push(Problem {
+                key: format!("{prefix}{path}"),
+                origin,
+                message: "expected a value, got a table".to_owned(),
+            }),
             _ if find(keys, &path).is_some() => {
                 flat.insert(path, value);
             }

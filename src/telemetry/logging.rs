@@ -2,10 +2,17 @@
 
 use std::io::IsTerminal;
 
+use tracing::Level;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// What is logged where nobody says otherwise.
 const DEFAULT_FILTER: &str = "info";
+
+/// Libraries that log whole frames and heads, tokens and payloads in them, below the level `info`.
+const CONTENT_LOGGERS: [&str; 3] = ["tungstenite", "tokio_tungstenite", "actix_http"];
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -39,13 +46,14 @@ pub enum LogError {
 /// `tidegate=debug`; by default, or where it is empty, `info`.
 pub fn init_logging(format: LogFormat, filter: Option<&str>) -> Result<(), LogError> {
     let filter = parse_filter(filter)?;
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+    // On top of the filter, so that nothing it says opens what must stay shut.
+    let without_contents = filter_fn(|metadata| !may_show_contents(metadata.target(), metadata.level()));
+    let subscriber = tracing_subscriber::registry().with(filter).with(without_contents);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let result = match format {
-        LogFormat::Auto => builder.with_ansi(wants_colours()).try_init(),
-        LogFormat::Text => builder.with_ansi(false).try_init(),
-        LogFormat::Json => builder.with_ansi(false).json().flatten_event(true).try_init(),
+        LogFormat::Auto => subscriber.with(lines.with_ansi(wants_colours())).try_init(),
+        LogFormat::Text => subscriber.with(lines.with_ansi(false)).try_init(),
+        LogFormat::Json => subscriber.with(lines.json().flatten_event(true)).try_init(),
     };
     result.map_err(|_| LogError::AlreadySet)
 }
@@ -56,6 +64,12 @@ fn parse_filter(filter: Option<&str>) -> Result<EnvFilter, LogError> {
         filter: filter.to_owned(),
         reason: error.to_string(),
     })
+}
+
+/// Whether a line of this target and level may have a frame or a head in it.
+fn may_show_contents(target: &str, level: &Level) -> bool {
+    let library = target.split("::").next().unwrap_or_default();
+    *level > Level::INFO && CONTENT_LOGGERS.contains(&library)
 }
 
 fn wants_colours() -> bool {
@@ -77,5 +91,13 @@ mod tests {
         );
         let error = parse_filter(Some("tidegate=loud")).unwrap_err().to_string();
         assert!(error.contains("tidegate=loud"), "{error}");
+    }
+
+    #[test]
+    fn what_libraries_log_of_frames_stays_shut() {
+        assert!(may_show_contents("tungstenite::protocol", &Level::TRACE));
+        assert!(may_show_contents("actix_http", &Level::DEBUG));
+        assert!(!may_show_contents("tungstenite::protocol", &Level::WARN));
+        assert!(!may_show_contents("tidegate::actors", &Level::TRACE));
     }
 }

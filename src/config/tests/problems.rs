@@ -116,7 +116,11 @@ fn every_wrong_value_says_what_was_expected() {
         ("limits.frame_bytes=1023", "from 1024 to 16777216"),
         ("topic=5", "a list of tables"),
         ("topic=[5]", "a list of tables"),
-        ("topic={name=\"a\"}", "a list of tables"),
+        ("topic={name=\"a\"}", "topic (--set): expected a value, got a table"),
+        (
+            "gateway.max_topics={a=1}",
+            "gateway.max_topics (--set): expected a value, got a table",
+        ),
         ("topic=[{}]", "topic[0].name (not set): missing"),
         ("topic=[{name=\"A\"}]", "a pattern of topic names"),
         ("topic=[{name=\"a\",partitions=0}]", "a whole number from 1 to 1024"),

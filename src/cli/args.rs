@@ -1,0 +1,141 @@
+//! Arguments that several commands take.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::failure::Failure;
+use crate::config::{Config, ConfigError, Loaded, Secret, Sources, load};
+
+/// Where the configuration comes from.
+#[derive(Debug, Clone, Args)]
+pub(super) struct ConfigArgs {
+    /// The configuration's file, instead of tidegate.toml.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// One key of the configuration, such as store.kind=memory. Can be given several times.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+impl ConfigArgs {
+    /// Loads the configuration of this process, with the keys that a command's flags stand for.
+    pub fn load(&self, flags: &[(&str, &str)]) -> Result<Loaded, ConfigError> {
+        let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+        load(&Sources {
+            file: self.config.clone(),
+            directory: PathBuf::new(),
+            env: std::env::vars_os()
+                .map(|(name, text)| (lossy(name), lossy(text)))
+                .collect(),
+            set: self.set.clone(),
+            flags: flags
+                .iter()
+                .map(|&(key, text)| (key.to_owned(), text.to_owned()))
+                .collect(),
+        })
+    }
+}
+
+/// Which gateway a client talks to, and as whom.
+#[derive(Debug, Clone, Args)]
+pub(super) struct ClientArgs {
+    /// The gateway's address, such as ws://127.0.0.1:8090/ws. By default that of the configuration's listener.
+    #[arg(long, env = "TIDEGATE_URL")]
+    pub url: Option<String>,
+    /// The token to authenticate with.
+    #[arg(long, env = "TIDEGATE_TOKEN", hide_env_values = true, value_parser = parse_secret)]
+    pub token: Option<Secret>,
+    /// Output for programs: JSON, one object a line.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub config: ConfigArgs,
+}
+
+impl ClientArgs {
+    /// The gateway's address. The configuration is only read where none was given.
+    pub fn url(&self) -> Result<String, Failure> {
+        let url = match &self.url {
+            Some(url) => url.clone(),
+            None => default_url(&self.config.load(&[])?.config)?,
+        };
+        match url.split_once("://") {
+            Some(("ws", _)) => Ok(url),
+            Some(("wss", _)) => Err(Failure::Usage("this client does not speak TLS (wss://) yet".to_owned())),
+            _ => Err(Failure::Usage(
+                "--url must begin with ws://, as in ws://127.0.0.1:8090/ws".to_owned(),
+            )),
+        }
+    }
+}
+
+fn parse_secret(text: &str) -> Result<Secret, std::convert::Infallible> {
+    Ok(Secret::new(text))
+}
+
+/// Where a client on this machine finds the gateway of this configuration.
+fn default_url(config: &Config) -> Result<String, Failure> {
+    let listen = config.gateway.listen;
+    if listen.port() == 0 {
+        let message = "gateway.listen has no fixed port, so the gateway's address is not known: give --url";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    let scheme = if config.tls.is_some() { "wss" } else { "ws" };
+    Ok(format!("{scheme}://{}/ws", SocketAddr::new(ip, listen.port())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(set: &[&str]) -> Config {
+        let set = set.iter().map(|&entry| entry.to_owned()).collect();
+        let directory = "no-such-folder".into();
+        load(&Sources {
+            set,
+            directory,
+            ..Sources::default()
+        })
+        .unwrap()
+        .config
+    }
+
+    fn client(url: &str) -> ClientArgs {
+        let config = ConfigArgs {
+            config: None,
+            set: vec![],
+        };
+        ClientArgs {
+            url: Some(url.to_owned()),
+            token: None,
+            json: false,
+            config,
+        }
+    }
+
+    #[test]
+    fn the_default_address_is_the_listeners() {
+        let url = |entry: &str| default_url(&config(&[entry])).map_err(|failure| failure.to_string());
+        assert_eq!(url("gateway.listen=127.0.0.1:7"), Ok("ws://127.0.0.1:7/ws".to_owned()));
+        assert_eq!(url("gateway.listen=0.0.0.0:7"), Ok("ws://127.0.0.1:7/ws".to_owned()));
+        assert_eq!(url("gateway.listen=[::]:7"), Ok("ws://[::1]:7/ws".to_owned()));
+        assert!(url("gateway.listen=127.0.0.1:0").is_err());
+        let tls = default_url(&config(&["tls.cert=c", "tls.key=k"])).unwrap();
+        assert!(tls.starts_with("wss://"));
+    }
+
+    #[test]
+    fn an_address_needs_a_scheme() {
+        assert!(client("ws://h/ws").url().is_ok());
+        for wrong in ["127.0.0.1:8090", "http://h", "wss://h/ws", ""] {
+            assert!(matches!(client(wrong).url(), Err(Failure::Usage(_))), "{wrong}");
+        }
+    }
+}
