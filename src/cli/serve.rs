@@ -1,10 +1,12 @@
 //! `tidegate serve`.
 
 use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::ConfigArgs;
 use super::failure::Failure;
-use crate::config::{Auth, Exposure, Loaded, exposure};
+use crate::config::{Exposure, Loaded, exposure};
+use crate::server::Gateway;
 
 /// What `serve` takes.
 #[derive(Debug, Args)]
@@ -24,19 +26,24 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
         &[]
     };
     let loaded = args.config.load(flags)?;
-    match exposure(&loaded.config) {
-        Exposure::Refused(message) => return Err(Failure::Usage(message)),
-        Exposure::OpenInsecure => {
-            tracing::warn!("no authentication: everybody who can reach this gateway may do everything")
-        }
-        Exposure::Local if loaded.config.auth == Auth::None => {
-            tracing::warn!("no authentication: everybody on this machine may do everything");
-        }
-        Exposure::Local | Exposure::OpenWithAuth => {}
+    if let Exposure::Refused(message) = exposure(&loaded.config) {
+        return Err(Failure::Usage(message));
     }
     Ok(start(loaded)?)
 }
 
-fn start(_loaded: Loaded) -> anyhow::Result<()> {
-    anyhow::bail!("the gateway is not available yet")
+fn start(loaded: Loaded) -> anyhow::Result<()> {
+    actix::System::new().block_on(async move {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let gateway = Gateway::start(loaded.config).await?;
+        tracing::info!("listening on {}", gateway.address());
+        let stop = async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        Ok(gateway.run_until(stop).await?)
+    })
 }

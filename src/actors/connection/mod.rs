@@ -6,6 +6,7 @@
 mod credit;
 mod lanes;
 mod publish;
+mod room;
 mod session;
 mod socket;
 mod subscriptions;
@@ -14,6 +15,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub use self::room::Room;
 pub use self::socket::{ConnectionActor, upgrade};
 use super::messages::{Answers, Deliver, EndSubscription, GoAway, WantCredit};
 use super::reply::Answered;
@@ -39,6 +41,7 @@ pub trait Outlet: Send + Sync {
 pub struct ConnectionHandle {
     number: u64,
     outlet: Arc<dyn Outlet>,
+    room: Arc<Room>,
 }
 
 impl fmt::Debug for ConnectionHandle {
@@ -48,9 +51,19 @@ impl fmt::Debug for ConnectionHandle {
 }
 
 impl ConnectionHandle {
-    /// `number` is unique in the process.
-    pub fn new(number: u64, outlet: Arc<dyn Outlet>) -> ConnectionHandle {
-        ConnectionHandle { number, outlet }
+    /// `number` is unique in the process; `room_bytes` is how much may be on its way to it.
+    pub fn new(number: u64, outlet: Arc<dyn Outlet>, room_bytes: usize) -> ConnectionHandle {
+        ConnectionHandle {
+            number,
+            outlet,
+            room: Room::new(room_bytes),
+        }
+    }
+
+    /// The bytes of events that are on their way to it. Whoever hands out an event takes room for it first; the
+    /// connection gives it back when the event is written.
+    pub fn room(&self) -> &Room {
+        &self.room
     }
 
     /// Whether both are the same connection.
@@ -63,7 +76,7 @@ impl ConnectionHandle {
         self.outlet.answers(Answers(answers));
     }
 
-    /// Sends events. Bounded by the credit that the connection granted.
+    /// Sends events. Bounded by the credit that the connection granted and by its room.
     pub fn deliver(&self, events: Deliver) {
         self.outlet.deliver(events);
     }

@@ -54,8 +54,7 @@ impl Session {
             limiter: Limiter::new(&limits.connection, shared.clock.clone()),
             push_limiter,
             identity: shared.auth.anonymous(),
-            // The other half of the buffer is for answers.
-            credit: Credit::new(shared.config.gateway.write_buffer / 2),
+            credit: Credit::default(),
             lanes: Lanes::new(),
             subscriptions: Subscriptions::new(),
             outbox: Outbox::default(),
@@ -294,12 +293,14 @@ impl Session {
 
     /// Events for a subscription: written at once. Those for one that is gone go back with its leave.
     pub(super) fn on_deliver(&mut self, deliver: Deliver) {
+        let bytes = deliver.pushes.iter().map(|push| push.event.json.len()).sum();
+        self.handle.room().give_back(bytes);
         let Some(subscription) = self.subscriptions.get(deliver.member) else {
             return;
         };
+        self.credit.used(deliver.member, deliver.pushes.len());
         let mut auto_acked = Vec::new();
         for push in &deliver.pushes {
-            self.credit.used(deliver.member, push.event.json.len());
             let group = subscription.group.as_ref();
             self.out.push(encode_event(
                 &subscription.topic,
@@ -320,7 +321,7 @@ impl Session {
     }
 
     pub(super) fn on_want(&mut self, want: WantCredit) {
-        self.credit.want(want.member, want.events, want.bytes);
+        self.credit.wish(want.member, want.events, want.bytes);
     }
 
     /// A subscription ended without the client's doing.
@@ -335,7 +336,7 @@ impl Session {
     /// Grants what credit there is; says how long the next token takes where one is missing.
     pub(super) fn grant_credit(&mut self) -> Option<Duration> {
         let pushes = self.push_limiter.as_ref().unwrap_or(&self.limiter);
-        let (grants, wait) = self.credit.grant(pushes);
+        let (grants, wait) = self.credit.grant(pushes, self.handle.room());
         for grant in grants {
             if let Some(feed) = self
                 .subscriptions

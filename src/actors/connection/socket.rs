@@ -181,7 +181,9 @@ impl Actor for ConnectionActor {
     type Context = Ctx;
 
     fn started(&mut self, ctx: &mut Ctx) {
-        let handle = ConnectionHandle::new(self.number, Arc::new(Socket(ctx.address())));
+        // A quarter may wait for the actor, and as much may have left it for the socket; the rest is for answers.
+        let room = self.shared.config.gateway.write_buffer / 4;
+        let handle = ConnectionHandle::new(self.number, Arc::new(Socket(ctx.address())), room);
         if !self
             .shared
             .connections

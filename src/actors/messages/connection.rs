@@ -35,7 +35,8 @@ pub struct Push {
     pub lease: Option<Lease>,
 }
 
-/// A group or topic has events for a subscription, but not the credit to hand them out. Sent once until credit comes.
+/// A group or topic has events for a subscription, but not the credit or the room to hand them out. Sent once until a
+/// [`super::GrantCredit`] comes.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct WantCredit {
@@ -43,7 +44,7 @@ pub struct WantCredit {
     pub member: MemberId,
     /// How many events are ready.
     pub events: u32,
-    /// How many bytes the next one takes: less credit than that is of no use.
+    /// How many bytes the next one takes: less room than that is of no use.
     pub bytes: usize,
 }
 

@@ -23,10 +23,8 @@ pub enum FeedHandle {
 pub struct GrantCredit {
     /// Which subscription.
     pub member: MemberId,
-    /// Events.
+    /// Events; 0 says that there is room again.
     pub events: u32,
-    /// Bytes of their JSON.
-    pub bytes: usize,
 }
 
 /// The subscription is over.

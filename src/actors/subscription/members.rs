@@ -122,7 +122,7 @@ impl Handler<GrantCredit> for SubscriptionActor {
     fn handle(&mut self, credit: GrantCredit, ctx: &mut Context<Self>) {
         self.breathe(ctx);
         if let Some((group, _)) = &mut self.state {
-            group.credit(credit.member, credit.events, credit.bytes);
+            group.credit(credit.member, credit.events, 0);
         }
         self.pump(ctx);
     }

@@ -68,6 +68,8 @@ pub struct SubscriptionActor {
     /// Set while the whole group is paused.
     paused: Option<Pause>,
     members: HashMap<MemberId, Member>,
+    /// Members for which room was taken in this turn.
+    roomy: Vec<MemberId>,
     /// Requests that are answered with the next save.
     waiting: Vec<Reply>,
     /// Requests that are answered with the save under way.
@@ -111,6 +113,7 @@ impl SubscriptionActor {
             state: None,
             paused: None,
             members: HashMap::new(),
+            roomy: Vec::new(),
             waiting: Vec::new(),
             saving: None,
             save_after: None,

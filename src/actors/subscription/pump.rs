@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use actix::prelude::*;
 
-use super::SubscriptionActor;
-use crate::actors::messages::{Deliver, Push, WantCredit};
+use super::{Claim, SubscriptionActor};
+use crate::actors::messages::{Deliver, Push, TailMoved, WantCredit};
 use crate::actors::topic::TailRead;
-use crate::domain::group::{Delivery, Departure, MemberId, ReadPlan};
+use crate::domain::group::{Delivery, Departure, Group, MemberId, ReadPlan};
 use crate::protocol::Lease;
 
 /// The most deliveries in one go; then others on the arbiter have their turn.
@@ -79,59 +79,106 @@ impl SubscriptionActor {
         }));
     }
 
-    /// Hands out what is ready, against the members' credit.
+    /// Hands out what is ready, against the members' credit and the room of their connections.
     fn deliver(&mut self, now_ms: u64, ctx: &mut Context<Self>) {
+        let mut left = DELIVERIES_MAX;
+        while left > 0 && self.take_room() {
+            let Some((group, _)) = &mut self.state else { return };
+            let deliveries = group.deliver(now_ms, left);
+            if deliveries.is_empty() {
+                break;
+            }
+            left -= deliveries.len();
+            self.hand_over(deliveries);
+        }
+        self.give_room_back();
+        if let Some((group, _)) = &self.state {
+            self.metrics
+                .inflight
+                .set(i64::try_from(group.stats().inflight).unwrap_or(i64::MAX));
+        }
+        // What was handed out made room for more; others on the arbiter have their turn first.
+        let more = |(group, _): &(Group, Claim)| group.next_read(self.tail.seq()).is_some();
+        if left == 0 || (!self.reading && self.state.as_ref().is_some_and(more)) {
+            ctx.notify(TailMoved);
+        }
+    }
+
+    /// Takes room at the connections of members for which something is ready. False: there is nobody to give it to.
+    fn take_room(&mut self) -> bool {
+        let Some((group, _)) = &mut self.state else {
+            return false;
+        };
+        let mut taken = false;
+        for want in group.wants() {
+            let Some(member) = self.members.get(&want.member) else {
+                continue;
+            };
+            let room = member.connection.room();
+            let sizes = [want.bytes, want.next_bytes];
+            let bytes = sizes
+                .into_iter()
+                .find(|bytes| want.lacks_bytes_only && room.take(*bytes));
+            match bytes {
+                Some(bytes) => {
+                    group.credit(want.member, 0, bytes);
+                    self.roomy.push(want.member);
+                    taken = true;
+                }
+                None => {
+                    let (events, bytes) = (want.events, want.next_bytes);
+                    member.connection.want(WantCredit {
+                        member: want.member,
+                        events,
+                        bytes,
+                    });
+                }
+            }
+        }
+        taken
+    }
+
+    /// What was taken and not used is for others.
+    fn give_room_back(&mut self) {
+        let Some((group, _)) = &mut self.state else { return };
+        for id in self.roomy.drain(..) {
+            let bytes = group.take_back_bytes(id);
+            if let Some(member) = self.members.get(&id) {
+                member.connection.room().give_back(bytes);
+            }
+        }
+    }
+
+    fn hand_over(&mut self, deliveries: Vec<Delivery>) {
         let Some((group, _)) = &mut self.state else { return };
         let max_attempts = group.settings().max_attempts;
-        let deliveries = group.deliver(now_ms, DELIVERIES_MAX);
-        let again = deliveries.len() == DELIVERIES_MAX;
         let mut by_member: HashMap<MemberId, Vec<Delivery>> = HashMap::new();
         for delivery in deliveries {
             by_member.entry(delivery.member).or_default().push(delivery);
         }
-        let mut gone = Vec::new();
         for (id, deliveries) in by_member {
             let Some(member) = self.members.get(&id).filter(|member| member.connection.is_open()) else {
-                gone.push(id);
+                // What was to be handed to a closed connection never reached a socket.
+                self.remove_member(id, Departure::Uncounted);
                 continue;
             };
             self.metrics.delivered.inc_by(deliveries.len() as u64);
             self.metrics
                 .redelivered
                 .inc_by(deliveries.iter().filter(|one| one.attempt > 1).count() as u64);
+            let lease = |delivery: &Delivery| Lease {
+                max_attempts,
+                ack_deadline_ms: delivery.ack_timeout_ms,
+            };
             let push = |delivery: Delivery| Push {
+                lease: (!member.auto_ack).then(|| lease(&delivery)),
                 event: delivery.event,
                 attempt: delivery.attempt,
-                lease: (!member.auto_ack).then_some(Lease {
-                    max_attempts,
-                    ack_deadline_ms: delivery.ack_timeout_ms,
-                }),
             };
             member.connection.deliver(Deliver {
                 member: id,
                 pushes: deliveries.into_iter().map(push).collect(),
             });
-        }
-        for want in group.wants() {
-            if let Some(member) = self.members.get(&want.member) {
-                let (events, bytes) = (want.events, want.bytes);
-                member.connection.want(WantCredit {
-                    member: want.member,
-                    events,
-                    bytes,
-                });
-            }
-        }
-        self.metrics
-            .inflight
-            .set(i64::try_from(group.stats().inflight).unwrap_or(i64::MAX));
-        let moved = !gone.is_empty();
-        for member in gone {
-            // What was handed to a closed connection never reached a socket.
-            self.remove_member(member, Departure::Uncounted);
-        }
-        if again || moved {
-            ctx.notify(super::super::messages::TailMoved);
         }
     }
 

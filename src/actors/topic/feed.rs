@@ -22,7 +22,6 @@ pub(super) struct Feed {
     /// All up to this seq were handed out or left out.
     position: u64,
     events: u32,
-    bytes: usize,
     pub(super) paused: bool,
     /// Whether the connection was told that there is something, and has not granted credit since.
     asked: bool,
@@ -49,16 +48,14 @@ impl Feed {
             filter,
             position,
             events: 0,
-            bytes: 0,
             paused: false,
             asked: false,
             reading: false,
         }
     }
 
-    pub(super) fn grant(&mut self, events: u32, bytes: usize) {
+    pub(super) fn grant(&mut self, events: u32) {
         self.events = self.events.saturating_add(events);
-        self.bytes = self.bytes.saturating_add(bytes);
         self.asked = false;
     }
 
@@ -87,7 +84,7 @@ impl Feed {
         let mut stuck = false;
         for event in rest.by_ref() {
             if self.filter.as_ref().is_none_or(|filter| filter.matches(event)) {
-                if self.events == 0 || self.bytes < event.json.len() {
+                if self.events == 0 || !self.connection.room().take(event.json.len()) {
                     self.connection.want(WantCredit {
                         member: self.member,
                         events: u32::try_from(rest.len() + 1).unwrap_or(u32::MAX),
@@ -98,7 +95,6 @@ impl Feed {
                     break;
                 }
                 self.events -= 1;
-                self.bytes -= event.json.len();
                 pushes.push(Push {
                     event: event.clone(),
                     attempt: 1,

@@ -102,7 +102,7 @@ impl Handler<GrantCredit> for TopicActor {
     fn handle(&mut self, credit: GrantCredit, ctx: &mut Context<Self>) {
         self.breathe(ctx);
         if let Some(feed) = self.feeds.get_mut(&credit.member) {
-            feed.grant(credit.events, credit.bytes);
+            feed.grant(credit.events);
         }
         self.pump_feed(credit.member, ctx);
     }

@@ -67,6 +67,8 @@ impl Group {
                 member: id,
                 events: u32::try_from(events).unwrap_or(u32::MAX),
                 bytes: bytes_up_to.get(events.saturating_sub(1)).copied().unwrap_or(next_bytes),
+                next_bytes,
+                lacks_bytes_only: member.credit_events > 0,
             });
         }
         wants

@@ -160,15 +160,10 @@ impl Group {
         }
     }
 
-    /// Takes all unused credit of a member back: events and bytes.
-    pub fn revoke_credit(&mut self, member: MemberId) -> (u32, usize) {
-        self.members.get_mut(member).map_or((0, 0), |member| {
-            member.asked_for_credit = false;
-            (
-                std::mem::take(&mut member.credit_events),
-                std::mem::take(&mut member.credit_bytes),
-            )
-        })
+    /// Takes a member's unused credit in bytes back: room that it does not need is for others.
+    pub fn take_back_bytes(&mut self, member: MemberId) -> usize {
+        let member = self.members.get_mut(member);
+        member.map_or(0, |member| std::mem::take(&mut member.credit_bytes))
     }
 
     /// Goes on from other cursors: ends all leases uncounted, forgets retries, the window and what was not saved. Members

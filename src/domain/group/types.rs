@@ -70,6 +70,10 @@ pub struct Want {
     pub events: u32,
     /// The bytes of their JSON.
     pub bytes: usize,
+    /// The bytes of the first of them: credit for less is of no use.
+    pub next_bytes: usize,
+    /// Whether it has credit for events and lacks that for bytes only.
+    pub lacks_bytes_only: bool,
 }
 
 /// What to read from the log next.

@@ -110,16 +110,16 @@ impl Client {
 
     /// The next frame, whatever it is; None at the end of the connection.
     pub async fn next_frame(&mut self) -> Option<Message> {
-        loop {
-            let next = tokio::time::timeout(DEADLINE, self.socket.next())
-                .await
-                .expect("a frame in time");
-            match next {
-                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                Some(Ok(message)) => return Some(message),
-                Some(Err(_)) | None => return None,
+        let next = async {
+            loop {
+                match self.socket.next().await {
+                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                    Some(Ok(message)) => return Some(message),
+                    Some(Err(_)) | None => return None,
+                }
             }
-        }
+        };
+        tokio::time::timeout(DEADLINE, next).await.expect("a frame in time")
     }
 
     async fn next_json(&mut self) -> Value {

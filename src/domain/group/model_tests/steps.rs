@@ -75,12 +75,11 @@ impl World {
                 self.group.credit(id.into(), events, bytes);
             }
             Step::Revoke(id) => {
-                let mut expected = (0, 0);
+                let mut expected = 0;
                 if let Some(member) = self.model.members.get_mut(&id.into()) {
-                    expected = (member.events, member.bytes);
-                    (member.events, member.bytes, member.named) = (0, 0, false);
+                    expected = std::mem::take(&mut member.bytes);
                 }
-                assert_eq!(self.group.revoke_credit(id.into()), expected);
+                assert_eq!(self.group.take_back_bytes(id.into()), expected);
             }
             Step::Read(most) => drop(self.read(most)),
             Step::AskLoads => drop(self.ask_loads()),

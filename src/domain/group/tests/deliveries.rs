@@ -26,13 +26,13 @@ fn members_take_turns_and_the_lowest_seq_goes_first() {
 #[test]
 fn a_delivery_carries_the_length_of_its_lease_and_spends_credit() {
     let mut bench = Bench::with_events(3, GroupSettings::default());
-    bench.group.revoke_credit(1);
+    bench.group.take_back_bytes(1);
     bench.offer_all();
-    bench.group.credit(1, 2, 1_000);
+    bench.group.credit(1, 0, 1_000);
     let deliveries = bench.group.deliver(T0, 1);
     assert_eq!((deliveries.len(), deliveries[0].ack_timeout_ms), (1, 30_000));
     assert_eq!(deliveries[0].event, bench.event(1));
-    assert_eq!(bench.group.revoke_credit(1), (1, 1_000 - bench.size(1)));
+    assert_eq!(bench.group.take_back_bytes(1), 1_000 - bench.size(1));
     assert_eq!(bench.group.deliver(T0, 10), []);
 }
 
@@ -88,10 +88,16 @@ fn who_lacks_credit_is_named_once() {
         member: 1,
         events: 2,
         bytes: bench.size(1) + bench.size(2),
+        next_bytes: bench.size(1),
+        lacks_bytes_only: false,
     };
     assert_eq!(bench.group.wants(), [want]);
     assert_eq!(bench.group.wants(), []);
     bench.group.credit(1, 1, bench.size(1) - 1);
+    let want = Want {
+        lacks_bytes_only: true,
+        ..want
+    };
     assert_eq!(bench.group.wants(), [want], "one byte is missing");
     bench.group.credit(1, 1, 1);
     assert_eq!(bench.group.wants(), [], "it can take the next one");
