@@ -216,6 +216,7 @@ impl Applier<'_, '_> {
 
     fn place(&mut self, topic: &TopicName, row: &mut TopicRow, new: &NewEvent) -> Arc<Event> {
         let event = row.end.place(topic, new, self.now_ms);
+        self.staging.commit.tails += 1;
         let (seq, number) = (event.seq, row.number);
         row.bytes_through += event.json.len() as u64;
         row.ts_max = row.ts_max.max(event.ts);
@@ -278,6 +279,8 @@ impl Applier<'_, '_> {
         if let Some(row) = log::topic(self.staging, topic.as_str())? {
             self.staging.remove(Space::State, keys::topic(topic.as_str()));
             self.staging.topics = self.staging.topics.saturating_sub(1);
+            let tails = &mut self.staging.commit.tails;
+            *tails = tails.saturating_sub(row.end.tail);
             let state = row.state();
             self.staging.gone.push(Gone {
                 number: row.number,

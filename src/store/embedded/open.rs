@@ -222,8 +222,8 @@ fn open_database(path: &Path, hidden: &Arc<Hidden>) -> Result<(Database, Spaces)
     }
 }
 
-/// Compares what the database holds with what is known of it from elsewhere. Cheap: it looks at every topic, at no group
-/// and at one event of each topic.
+/// Compares what the database holds with what is known of it from elsewhere. Cheap: it looks at every topic and at the
+/// two ends of its log, at no group. What is missing in between is an error when it is read.
 fn verify(
     view: &View,
     mark: u64,
@@ -255,6 +255,7 @@ fn verify(
         }
     }
     let mut firsts = HashMap::new();
+    let mut tails: u64 = 0;
     for row in view.prefix(Space::State, keys::TOPICS) {
         let (key, value) = row.into_inner().map_err(read_failed)?;
         let (name, topic) = decode_topic(&key, &value)?;
@@ -264,9 +265,17 @@ fn verify(
             )));
         }
         if topic.keeps(topic.end.tail) {
+            log::event(view, &topic, topic.first)?;
             log::event(view, &topic, topic.end.tail)?;
         }
         firsts.insert(topic.number, topic.first);
+        tails = tails.saturating_add(topic.end.tail);
+    }
+    if tails != last.tails {
+        return Err(StoreError::Corrupt(format!(
+            "the topics have {tails} events by their rows, but {} were written",
+            last.tails
+        )));
     }
     let topics = firsts.len();
     hidden.load(firsts);

@@ -53,13 +53,15 @@ pub(super) struct CommitRow {
     pub topic_number: u32,
     /// The epoch that was given last. A group's number is the epoch it was made with.
     pub epoch: u64,
+    /// The tails of all topics together: where a topic's row is lost or stale, the sum shows it.
+    pub tails: u64,
 }
 
 impl CommitRow {
     pub fn encode(&self, key: &[u8]) -> Vec<u8> {
-        let encoder = Encoder::with_capacity(80).u64(self.number).u64(self.durable);
+        let encoder = Encoder::with_capacity(88).u64(self.number).u64(self.durable);
         let encoder = encoder.u64(self.engine_seqno).numbers(&self.last_in_space);
-        encoder.u32(self.topic_number).u64(self.epoch).seal(key)
+        encoder.u32(self.topic_number).u64(self.epoch).u64(self.tails).seal(key)
     }
 
     pub fn decode(decoder: &mut Decoder) -> Option<CommitRow> {
@@ -70,6 +72,7 @@ impl CommitRow {
             last_in_space: decoder.numbers()?.try_into().ok()?,
             topic_number: decoder.u32()?,
             epoch: decoder.u64()?,
+            tails: decoder.u64()?,
         })
     }
 }
