@@ -19,6 +19,8 @@ mod reader;
 mod rows;
 mod staging;
 mod sweep;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::fs::File;
