@@ -9,5 +9,6 @@
 
 mod bench;
 mod faults;
+mod model;
 mod stores;
 mod suite;
