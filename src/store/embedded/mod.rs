@@ -9,6 +9,7 @@
 //! not a shorter answer ([`log`]).
 
 mod apply;
+mod apply_group;
 mod codec;
 mod journal;
 mod keys;

@@ -53,8 +53,8 @@ pub enum OpenError {
     },
     /// Something that was written and answered is not there any more.
     #[error(
-        "{path} is damaged: {what}. Nothing was changed. `tidegate store check` says what is wrong, \
-         `tidegate store repair` keeps what is whole and says what was lost"
+        "{path} is damaged: {what}. `tidegate store check` says what is wrong, `tidegate store repair` keeps what is \
+         whole and says what was lost"
     )]
     Damaged {
         /// The folder.
@@ -124,6 +124,12 @@ pub(super) fn open(path: &Path) -> Result<Opened, OpenError> {
 
     let hidden = Arc::new(Hidden::default());
     let (database, spaces) = open_database(&database_path, &hidden).map_err(damaged)?;
+    // The database syncs what is in its folder; the names of that folder, of the mark and of the whole are ours to keep.
+    for folder in [Some(path), path.parent()].into_iter().flatten() {
+        if !folder.as_os_str().is_empty() {
+            sync(folder).map_err(at(folder))?;
+        }
+    }
     let view = View::new(&database, &spaces);
     let verified = verify(&view, mark.number(), newest_in_journal, &hidden);
     let (last, topics) = verified.map_err(|error| damaged(error.to_string()))?;
@@ -183,14 +189,16 @@ fn check_format(path: &Path) -> Result<(), OpenError> {
             }
             let temporary = path.join("FORMAT.new");
             std::fs::write(&temporary, expected).map_err(io_error)?;
-            File::open(&temporary)
-                .and_then(|file| file.sync_all())
-                .map_err(io_error)?;
-            std::fs::rename(&temporary, &format_path).map_err(io_error)?;
-            File::open(path).and_then(|folder| folder.sync_all()).map_err(io_error)
+            sync(&temporary).map_err(io_error)?;
+            std::fs::rename(&temporary, &format_path).map_err(io_error)
         }
         Err(error) => Err(io_error(error)),
     }
+}
+
+/// Brings a file or the names in a folder to disk.
+fn sync(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
 }
 
 fn cut(path: &Path, end: u64) -> io::Result<()> {

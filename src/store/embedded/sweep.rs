@@ -5,7 +5,6 @@
 //! whole, without being read.
 
 use std::collections::HashMap;
-use std::panic::RefUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -87,8 +86,6 @@ impl FilterFactory {
         })
     }
 }
-
-impl RefUnwindSafe for FilterFactory {}
 
 impl Factory for FilterFactory {
     fn name(&self) -> &str {
@@ -203,10 +200,14 @@ impl Sweeper {
     pub fn add(&self, gone: &[Gone]) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         for gone in gone {
-            let (first, bytes) = waiting.topics.entry(gone.number).or_default();
-            *first = gone.first.unwrap_or(u64::MAX);
-            *bytes += gone.bytes;
             waiting.events += gone.events;
+            let before = waiting.topics.remove(&gone.number);
+            let bytes = before.map_or(0, |(_, bytes)| bytes) + gone.bytes;
+            // A topic that is gone will not grow: what little it left goes with the next rewriting of its tables.
+            if gone.first.is_some() || bytes >= DROP_BYTES {
+                let first = gone.first.unwrap_or(u64::MAX);
+                waiting.topics.insert(gone.number, (first, bytes));
+            }
         }
     }
 
