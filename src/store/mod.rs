@@ -22,9 +22,11 @@
 //! other is refused and changes nothing. Epochs only rise, also over a group that was removed and made again: who owned
 //! the old one cannot write to the new one.
 
+mod embedded;
 mod error;
 mod memory;
 mod placing;
+mod routed;
 
 use std::sync::Arc;
 
@@ -34,8 +36,10 @@ use crate::domain::{
     CursorUpdate, Event, GroupName, GroupSettings, NewEvent, PartitionCursor, Retention, Retry, TopicName,
     TopicSettings,
 };
+pub use embedded::{EmbeddedStore, OpenError};
 pub use error::{Refused, StoreError};
 pub use memory::MemoryStore;
+pub use routed::RoutedStore;
 
 /// Gives each topic its settings: the configuration, as a store sees it.
 pub type TopicRules = Arc<dyn Fn(&TopicName) -> TopicSettings + Send + Sync>;
@@ -162,6 +166,24 @@ pub enum Write {
         /// What it keeps.
         retention: Retention,
     },
+}
+
+impl Write {
+    /// The topic that is written to.
+    pub fn topic(&self) -> &TopicName {
+        match self {
+            Write::Append { topic, .. }
+            | Write::CreateGroup { topic, .. }
+            | Write::ClaimGroup { topic, .. }
+            | Write::SaveGroup { topic, .. }
+            | Write::SaveCursors { topic, .. }
+            | Write::SeekGroup { topic, .. }
+            | Write::DeleteGroup { topic, .. }
+            | Write::DeleteTopic { topic }
+            | Write::MarkSeen { topic, .. }
+            | Write::Trim { topic, .. } => topic,
+        }
+    }
 }
 
 /// The answer to one [`Write`].

@@ -8,5 +8,7 @@
 )]
 
 mod bench;
+mod faults;
+mod model;
 mod stores;
 mod suite;
