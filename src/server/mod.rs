@@ -17,7 +17,7 @@ use crate::actors::shared::Shared;
 use crate::actors::store::StoreActor;
 use crate::clock::Clock;
 use crate::config::{Config, Exposure, StoreKind, exposure};
-use crate::store::{MemoryStore, Store, StoreError, StoreOptions};
+use crate::store::{EmbeddedStore, MemoryStore, OpenError, RoutedStore, Store, StoreError, StoreOptions};
 use crate::telemetry::Metrics;
 
 /// Why the gateway did not start or ended.
@@ -29,6 +29,9 @@ pub enum ServeError {
     /// The store could not be opened or read.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The store's folder could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// A listener could not be opened.
     #[error("cannot listen on {address}: {error}")]
     Listen {
@@ -176,14 +179,12 @@ fn open_store(config: &Config) -> Result<Arc<dyn Store>, ServeError> {
         max_topics: config.gateway.max_topics,
         max_groups_per_topic: config.gateway.max_groups_per_topic,
     };
-    match config.store.kind {
-        StoreKind::Memory => Ok(Arc::new(MemoryStore::new(options))),
-        StoreKind::Embedded => {
-            tracing::warn!("events are kept in memory: this build has no embedded store yet");
-            Ok(Arc::new(MemoryStore::new(options)))
-        }
-        StoreKind::Mongodb => Err(ServeError::Refused("store.kind: mongodb is not available yet".into())),
-    }
+    let durable: Arc<dyn Store> = match config.store.kind {
+        StoreKind::Memory => return Ok(Arc::new(MemoryStore::new(options))),
+        StoreKind::Embedded => Arc::new(EmbeddedStore::open(&config.store.path, options.clone())?),
+        StoreKind::Mongodb => return Err(ServeError::Refused("store.kind: mongodb is not available yet".into())),
+    };
+    Ok(Arc::new(RoutedStore::new(durable, options)))
 }
 
 /// A topic's number of partitions is fixed when it is made: a configuration that says otherwise is a mistake.
