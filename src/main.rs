@@ -1,5 +1,9 @@
 //! The `tidegate` program.
 
+/// Events are made on one thread and freed on another, which the system's allocator is slow at.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> std::process::ExitCode {
     tidegate::cli::main()
 }

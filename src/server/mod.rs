@@ -119,6 +119,8 @@ impl Gateway {
         let data = web::Data::from(shared.clone());
         let server = HttpServer::new(move || App::new().app_data(data.clone()).configure(http::routes))
             .disable_signals()
+            // Events are small and answers wait for nothing: without this a delayed ACK of the peer holds them for 40 ms.
+            .tcp_nodelay(true)
             .client_request_timeout(std::time::Duration::from_secs(10))
             .shutdown_timeout(1)
             .bind(listen)

@@ -215,6 +215,9 @@ fn open_database(path: &Path, hidden: &Arc<Hidden>) -> Result<(Database, Spaces)
         let database = Database::builder(path)
             .cache_size(CACHE_BYTES)
             .max_journaling_size(JOURNAL_BYTES)
+            // With more than one, the first passes compactions on to the others, and where those are busy it passes them
+            // to itself again and again: a whole core for nothing.
+            .worker_threads(1)
             // The database compares what it reads with what it would compress to today: another version of the
             // compressor would make it refuse its own journal.
             .journal_compression(CompressionType::None)
