@@ -6,7 +6,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::args::ConfigArgs;
 use super::failure::Failure;
 use crate::config::{Exposure, Loaded, exposure};
-use crate::server::Gateway;
+use crate::server::{Gateway, ServeError};
 
 /// What `serve` takes.
 #[derive(Debug, Args)]
@@ -29,7 +29,10 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     if let Exposure::Refused(message) = exposure(&loaded.config) {
         return Err(Failure::Usage(message));
     }
-    Ok(start(loaded)?)
+    start(loaded).map_err(|error| match error.downcast_ref() {
+        Some(ServeError::Refused(message)) => Failure::Usage(message.clone()),
+        _ => error.into(),
+    })
 }
 
 fn start(loaded: Loaded) -> anyhow::Result<()> {

@@ -8,8 +8,8 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// What is logged where nobody says otherwise.
-const DEFAULT_FILTER: &str = "info";
+/// What is logged where nobody says otherwise. The database's own steps are of no use to an operator.
+const DEFAULT_FILTER: &str = "info,fjall=warn,lsm_tree=warn,actix_server=warn";
 
 /// Libraries that log whole frames and heads, tokens and payloads in them, below the level `info`.
 const CONTENT_LOGGERS: [&str; 3] = ["tungstenite", "tokio_tungstenite", "actix_http"];
@@ -43,7 +43,8 @@ pub enum LogError {
 }
 
 /// Sets up logging for the whole process; once. `filter` is what `TIDEGATE_LOG` says, such as `info` or
-/// `tidegate=debug`; by default, or where it is empty, `info`.
+/// `tidegate=debug`; by default, or where it is empty, `info` for what the
+/// gateway itself says.
 pub fn init_logging(format: LogFormat, filter: Option<&str>) -> Result<(), LogError> {
     let filter = parse_filter(filter)?;
     // On top of the filter, so that nothing it says opens what must stay shut.
