@@ -26,17 +26,14 @@ pub(super) async fn drain(shared: Arc<Shared>, server: ServerHandle) {
     let steps = async {
         // What was accepted is answered before its connection ends.
         flush(&shared).await;
+        drain_topics(&shared).await;
         for connection in shared.connections.all() {
             connection.go_away(GoAway(CloseCode::GoingAway));
         }
         while shared.connections.count() > 0 {
             tokio::time::sleep(LOOK).await;
         }
-        for topic in shared.topics.all() {
-            let (sender, drained) = oneshot::channel();
-            topic.post(DrainGroups(sender));
-            let _ = drained.await;
-        }
+        drain_topics(&shared).await;
         flush(&shared).await;
     };
     // A part of the grace is kept for closing the store.
@@ -47,6 +44,15 @@ pub(super) async fn drain(shared: Arc<Shared>, server: ServerHandle) {
         );
     }
     let _ = tokio::time::timeout(grace.mul_f64(0.1), server.stop(false)).await;
+}
+
+/// Waits until every topic has handed on what it has, and every group's progress is durable.
+async fn drain_topics(shared: &Arc<Shared>) {
+    for topic in shared.topics.all() {
+        let (sender, drained) = oneshot::channel();
+        topic.post(DrainGroups(sender));
+        let _ = drained.await;
+    }
 }
 
 /// Waits until everything that was sent to the store before is done.

@@ -155,3 +155,41 @@ async fn frames_sent_right_behind_a_subscribe_find_it() {
     let ops: Vec<Value> = codes.into_iter().map(|(_, op)| op).collect();
     assert_eq!(ops, ["OK", "OK", "OK", "ERR"]);
 }
+
+#[actix::test]
+async fn what_follows_a_refused_subscribe_is_told_so() {
+    let gateway = TestGateway::start(&[]);
+    let mut client = gateway.connect().await;
+    let opts = json!({"from": "afterId", "afterId": "nobody"});
+    client
+        .send(json!({"op": "SUBSCRIBE", "topic": "t", "group": "g", "opts": opts}))
+        .await;
+    client.send(json!({"op": "PAUSE", "topic": "t", "group": "g"})).await;
+    assert_eq!(client.answer().await["code"], "unknown_id");
+    assert_eq!(client.answer().await["code"], "not_subscribed");
+    client.subscribe("t", "g", json!({})).await;
+}
+
+#[actix::test]
+async fn thousands_of_unknown_acks_are_each_answered_in_their_order() {
+    let gateway = TestGateway::start(&[]);
+    let mut client = gateway.connect().await;
+    client.subscribe("t", "g", json!({})).await;
+    let published = client.publish("t", json!(1)).await;
+    client.event().await;
+    let mut corrs = Vec::new();
+    for n in 0..3_000 {
+        let id = if n % 100 == 0 {
+            published["id"].clone()
+        } else {
+            json!(format!("nobody-{n}"))
+        };
+        corrs.push((n, client.send(ack(&id)).await));
+    }
+    for (n, corr) in corrs {
+        let answer = client.answer().await;
+        assert_eq!(answer["corr"], corr);
+        let code = if n % 100 == 0 { json!(null) } else { json!("unknown_id") };
+        assert_eq!(answer["code"], code, "{answer}");
+    }
+}

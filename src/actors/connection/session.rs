@@ -283,7 +283,7 @@ impl Session {
                 (Ok(Outcome::Subscribed(_)), None) => {}
                 (Err(failure), member) => {
                     if let Some(member) = member {
-                        self.subscriptions.remove(member);
+                        self.subscriptions.refused(member);
                     }
                     self.write_err(corr.as_ref(), &failure);
                 }

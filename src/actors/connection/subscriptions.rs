@@ -119,6 +119,20 @@ impl Subscriptions {
         Some(subscription)
     }
 
+    /// SUBSCRIBE was refused: what waited for it has nothing to be about.
+    pub(super) fn refused(&mut self, member: MemberId) {
+        if let Some(Subscription {
+            state: State::Joining(waited),
+            ..
+        }) = self.remove(member)
+        {
+            for (_, reply) in waited {
+                let msg = "topic: the SUBSCRIBE before this was refused";
+                reply.fail(Failure::new(ErrorCode::NotSubscribed, msg));
+            }
+        }
+    }
+
     /// SUBSCRIBE was answered: what waited for that goes on. True: the subscription is there.
     pub(super) fn joined(&mut self, member: MemberId, feed: FeedHandle) -> bool {
         let Some(subscription) = self.by_member.get_mut(&member) else {

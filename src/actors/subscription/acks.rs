@@ -3,7 +3,7 @@
 use actix::prelude::*;
 
 use super::SubscriptionActor;
-use crate::actors::handle::Admitted;
+use crate::actors::handle::{Admitted, Permit};
 use crate::actors::messages::{Ack, AutoAck, Modack, Nack};
 use crate::actors::reply::{Outcome, Reply};
 use crate::actors::start::within_deadline;
@@ -15,6 +15,14 @@ pub(super) struct DeferredAck {
     /// Ascending.
     seqs: Vec<u64>,
     reply: Reply,
+}
+
+/// An ack with ids that are not in the window.
+pub(super) struct UnresolvedAck {
+    ids: Vec<Box<str>>,
+    reply: Reply,
+    /// Until the store was asked it counts as waiting.
+    _permit: Permit,
 }
 
 /// What the store knows of ids that are not in the window.
@@ -30,7 +38,10 @@ impl Handler<Admitted<Ack>> for SubscriptionActor {
 
     fn handle(&mut self, admitted: Admitted<Ack>, ctx: &mut Context<Self>) {
         self.breathe(ctx);
-        let Ack { ids, reply } = admitted.into_inner();
+        let Admitted {
+            message: Ack { ids, reply },
+            permit,
+        } = admitted;
         let Some((group, _)) = &mut self.state else { return };
         let before = ids.len();
         let unknown: Vec<Box<str>> = ids
@@ -41,32 +52,52 @@ impl Handler<Admitted<Ack>> for SubscriptionActor {
         if unknown.is_empty() {
             self.waiting.push(reply);
         } else {
-            self.look_up(unknown, reply, ctx);
+            self.unresolved.push(UnresolvedAck {
+                ids: unknown,
+                reply,
+                _permit: permit,
+            });
+            self.look_up(ctx);
         }
         self.pump(ctx);
     }
 }
 
 impl SubscriptionActor {
-    /// Ids that are not in the window: acked before, gone, or beyond it. Only the store can tell.
-    fn look_up(&mut self, ids: Vec<Box<str>>, reply: Reply, ctx: &mut Context<Self>) {
+    /// Ids that are not in the window: acked before, gone, or beyond it. Only the store can tell; it is asked for all that
+    /// wait at once.
+    fn look_up(&mut self, ctx: &mut Context<Self>) {
+        if self.looking_up || self.unresolved.is_empty() {
+            return;
+        }
+        self.looking_up = true;
+        let acks = std::mem::take(&mut self.unresolved);
+        let ids: Vec<Box<str>> = acks.iter().flat_map(|ack| ack.ids.iter().cloned()).collect();
         let (shared, topic) = (self.shared.clone(), self.topic.clone());
         let look_up = async move {
-            let seqs = within_deadline(shared.store.seqs_of_ids(&topic, ids.clone())).await?;
+            let seqs = within_deadline(shared.store.seqs_of_ids(&topic, ids)).await?;
             let state = within_deadline(shared.store.topic(&topic)).await?;
-            Ok(Lookup {
-                ids,
-                seqs,
-                complete: state.is_none_or(|state| state.first <= 1),
-            })
+            Ok((seqs, state.is_none_or(|state| state.first <= 1)))
         };
-        ctx.spawn(look_up.into_actor(self).map(move |found, actor, ctx| {
-            match found {
-                Ok(found) => actor.looked_up(found, reply),
-                Err(failure) => reply.fail(failure),
-            }
-            actor.pump(ctx);
-        }));
+        ctx.spawn(
+            look_up
+                .into_actor(self)
+                .map(move |found: Result<_, Failure>, actor, ctx| {
+                    actor.looking_up = false;
+                    match found {
+                        Ok((seqs, complete)) => {
+                            let mut seqs = seqs.into_iter();
+                            for UnresolvedAck { ids, reply, .. } in acks {
+                                let seqs = seqs.by_ref().take(ids.len()).collect();
+                                actor.looked_up(Lookup { ids, seqs, complete }, reply);
+                            }
+                        }
+                        Err(failure) => acks.into_iter().for_each(|ack| ack.reply.fail(failure.clone())),
+                    }
+                    actor.look_up(ctx);
+                    actor.pump(ctx);
+                }),
+        );
     }
 
     fn looked_up(&mut self, found: Lookup, reply: Reply) {

@@ -17,7 +17,7 @@ use actix::prelude::*;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use self::acks::DeferredAck;
+use self::acks::{DeferredAck, UnresolvedAck};
 use super::connection::ConnectionHandle;
 use super::handle::{Bounds, Gate, Handle};
 use super::messages::{Drain, GroupIdle, Stop, TailMoved};
@@ -76,6 +76,10 @@ pub struct SubscriptionActor {
     saving: Option<Vec<Reply>>,
     /// No save before this, after one that failed.
     save_after: Option<Instant>,
+    /// Acks of ids that only the store can tell of.
+    unresolved: Vec<UnresolvedAck>,
+    /// Whether it is being asked.
+    looking_up: bool,
     /// Acks of events that the group has not looked at yet.
     deferred: Vec<DeferredAck>,
     /// A read of the log is under way.
@@ -117,6 +121,8 @@ impl SubscriptionActor {
             waiting: Vec::new(),
             saving: None,
             save_after: None,
+            unresolved: Vec::new(),
+            looking_up: false,
             deferred: Vec::new(),
             reading: false,
             loading: false,
@@ -153,7 +159,7 @@ impl SubscriptionActor {
             self.remove_member(member, Departure::Counted);
         }
         self.pump(ctx);
-        let clean = self.saving.is_none() && self.waiting.is_empty() && self.deferred.is_empty();
+        let clean = self.saving.is_none() && self.waiting.is_empty() && self.deferred.is_empty() && !self.looking_up;
         let dirty = self.state.as_ref().is_some_and(|(group, _)| group.is_dirty());
         if self.members.is_empty() && clean && !dirty && self.used.elapsed() > IDLE {
             self.owner.post(GroupIdle(self.name.clone()));

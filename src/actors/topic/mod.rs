@@ -169,6 +169,8 @@ impl TopicActor {
 
     /// Leaves memory when nobody needs the topic.
     fn leave_when_idle(&mut self, ctx: &mut Context<Self>) {
+        // A connection that ended before it knew of its subscription cannot leave by itself.
+        self.feeds.retain(|_, feed| feed.connection.is_open());
         let busy = !self.groups.is_empty() || !self.feeds.is_empty() || self.appends > 0;
         if busy || self.used.elapsed() < IDLE {
             return;
