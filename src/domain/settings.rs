@@ -23,6 +23,10 @@ pub struct GroupSettings {
     pub ordered: bool,
     /// Which events the group is about; what it leaves out counts as acked.
     pub filter: Option<Filter>,
+    /// The filter holds after this seq: what the group had looked at before it changed is not touched by it, over
+    /// restarts too.
+    #[serde(default)]
+    pub filter_since: u64,
 }
 
 impl Default for GroupSettings {
@@ -32,6 +36,7 @@ impl Default for GroupSettings {
             backoff_ms: 100,
             ordered: false,
             filter: None,
+            filter_since: 0,
         }
     }
 }
@@ -57,6 +62,7 @@ impl GroupSettingsPatch {
             backoff_ms: self.backoff_ms.unwrap_or(settings.backoff_ms),
             ordered: self.ordered.unwrap_or(settings.ordered),
             filter: self.filter.clone().or_else(|| settings.filter.clone()),
+            filter_since: settings.filter_since,
         }
     }
 }

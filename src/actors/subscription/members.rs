@@ -46,7 +46,10 @@ impl SubscriptionActor {
 
     fn join_existing(&mut self, join: Join, ctx: &mut Context<Self>) {
         let Some((group, claim)) = &self.state else { return };
-        let (current, wanted) = (group.settings(), join.group.over(group.settings()));
+        let (current, mut wanted) = (group.settings(), join.group.over(group.settings()));
+        if wanted.filter != current.filter {
+            wanted.filter_since = group.read_position();
+        }
         if *current == wanted {
             return self.admit(join, ctx);
         }

@@ -100,6 +100,7 @@ impl Group {
         // What was delivered before belongs to the group, whatever the filter says now.
         let left_out = !was_acked
             && retry.is_none()
+            && seq > self.settings.filter_since
             && self
                 .settings
                 .filter

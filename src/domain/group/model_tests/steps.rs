@@ -200,6 +200,7 @@ pub(super) fn settings() -> impl Strategy<Value = GroupSettings> {
             backoff_ms,
             ordered,
             filter,
+            filter_since: 0,
         },
     )
 }

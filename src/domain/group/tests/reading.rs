@@ -168,6 +168,29 @@ fn what_a_filter_leaves_out_is_acked_from_the_read_position_on() {
 }
 
 #[test]
+fn a_new_filter_leaves_what_was_read_before_alone_over_a_restart_too() {
+    let mut bench = Bench::new(GroupSettings::default());
+    bench.publish(Some("x"), 0, 1);
+    bench.join(1);
+    bench.offer_all();
+    let settings = GroupSettings {
+        filter: Some(Filter {
+            keys: Some(vec!["a".into()]),
+            ..Filter::default()
+        }),
+        filter_since: bench.group.read_position(),
+        ..GroupSettings::default()
+    };
+    bench.publish(Some("x"), 0, 1);
+    let mut revived = Group::new(settings, bench.group.cursors(), Vec::new(), true);
+    revived.join(1, MemberSettings::default());
+    revived.credit(1, 10, 10_000);
+    revived.offer(bench.log.clone(), 2);
+    let delivered: Vec<u64> = revived.deliver(T0, 10).iter().map(|one| one.event.seq).collect();
+    assert_eq!(delivered, [1]);
+}
+
+#[test]
 fn retention_counts_as_acked_and_is_counted() {
     let mut bench = Bench::with_events(6, GroupSettings::default());
     bench.group.offer(bench.log[..3].to_vec(), 3);
