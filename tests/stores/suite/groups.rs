@@ -80,6 +80,7 @@ pub async fn settings_and_pause_are_kept(factory: &dyn Factory) {
             tags: None,
             headers: Some(headers.into()),
         }),
+        filter_since: 77,
     };
     let save = |paused| Write::SaveGroup {
         topic: topic.clone(),
