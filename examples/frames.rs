@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::error::Error;
 use std::io::{BufRead, Write};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
@@ -23,7 +24,17 @@ const DEADLINE: Duration = Duration::from_secs(15);
 const EVENTS_MAX: usize = 1_000;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
     let url = std::env::args().nth(1).or_else(|| std::env::var("TIDEGATE_URL").ok());
     let url = url.unwrap_or_else(|| "ws://127.0.0.1:8090/ws".to_owned());
     let (socket, _) = connect_async(&url)

@@ -6,7 +6,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::args::ConfigArgs;
 use super::failure::Failure;
 use crate::config::{Exposure, Loaded, exposure};
-use crate::server::Gateway;
+use crate::server::{Gateway, ServeError};
 
 /// What `serve` takes.
 #[derive(Debug, Args)]
@@ -29,7 +29,11 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     if let Exposure::Refused(message) = exposure(&loaded.config) {
         return Err(Failure::Usage(message));
     }
-    Ok(start(loaded)?)
+    start(loaded).map_err(|error| match error.downcast() {
+        Ok(ServeError::Refused(message)) => Failure::Usage(message),
+        Ok(error) => Failure::Gateway(error.into()),
+        Err(error) => Failure::Gateway(error),
+    })
 }
 
 fn start(loaded: Loaded) -> anyhow::Result<()> {
@@ -46,4 +50,31 @@ fn start(loaded: Loaded) -> anyhow::Result<()> {
         };
         Ok(gateway.run_until(stop).await?)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_yet_is_refused_as_a_wrong_configuration() {
+        for set in [
+            ["tls.cert=cert.pem", "tls.key=key.pem"],
+            ["store.kind=mongodb", "replay.listen=off"],
+        ] {
+            let set = set.into_iter().chain(["gateway.listen=127.0.0.1:0"]);
+            let config = ConfigArgs {
+                config: None,
+                set: set.map(str::to_owned).collect(),
+            };
+            let ended = run(&ServeArgs {
+                config,
+                insecure: false,
+            });
+            assert!(
+                matches!(&ended, Err(Failure::Usage(why)) if why.contains("not available yet")),
+                "{ended:?}"
+            );
+        }
+    }
 }
