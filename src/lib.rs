@@ -1,4 +1,4 @@
-//! Tidegate: an event gateway and an actor runtime in one crate.
+#![doc = include_str!("../README.md")]
 
 pub mod actors;
 pub mod cli;

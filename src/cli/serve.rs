@@ -29,9 +29,10 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     if let Exposure::Refused(message) = exposure(&loaded.config) {
         return Err(Failure::Usage(message));
     }
-    start(loaded).map_err(|error| match error.downcast_ref() {
-        Some(ServeError::Refused(message)) => Failure::Usage(message.clone()),
-        _ => error.into(),
+    start(loaded).map_err(|error| match error.downcast() {
+        Ok(ServeError::Refused(message)) => Failure::Usage(message),
+        Ok(error) => Failure::Gateway(error.into()),
+        Err(error) => Failure::Gateway(error),
     })
 }
 
@@ -49,4 +50,31 @@ fn start(loaded: Loaded) -> anyhow::Result<()> {
         };
         Ok(gateway.run_until(stop).await?)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_yet_is_refused_as_a_wrong_configuration() {
+        for set in [
+            ["tls.cert=cert.pem", "tls.key=key.pem"],
+            ["store.kind=mongodb", "replay.listen=off"],
+        ] {
+            let set = set.into_iter().chain(["gateway.listen=127.0.0.1:0"]);
+            let config = ConfigArgs {
+                config: None,
+                set: set.map(str::to_owned).collect(),
+            };
+            let ended = run(&ServeArgs {
+                config,
+                insecure: false,
+            });
+            assert!(
+                matches!(&ended, Err(Failure::Usage(why)) if why.contains("not available yet")),
+                "{ended:?}"
+            );
+        }
+    }
 }

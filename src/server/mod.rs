@@ -79,6 +79,10 @@ impl Gateway {
                 tracing::warn!("this gateway can be reached from other machines, and everyone there has full rights");
             }
         }
+        if config.tls.is_some() {
+            let why = "tls: not available yet; leave it out and put a proxy that speaks TLS before the gateway";
+            return Err(ServeError::Refused(why.into()));
+        }
         let auth = authenticator(&config.auth).map_err(ServeError::Refused)?;
         if matches!(config.auth, crate::config::Auth::None) {
             tracing::warn!(

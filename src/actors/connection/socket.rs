@@ -20,7 +20,7 @@ const PING: Duration = Duration::from_secs(15);
 /// How many pings a peer may leave unanswered.
 const PINGS_MISSED_MAX: u32 = 2;
 
-/// A WebSocket. See the [module](self).
+/// A WebSocket, and what it sends and receives.
 pub struct ConnectionActor {
     shared: Arc<Shared>,
     number: u64,
