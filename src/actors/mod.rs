@@ -14,4 +14,5 @@ pub mod shared;
 mod start;
 pub mod store;
 pub mod subscription;
+pub(crate) mod sweeper;
 pub mod topic;

@@ -15,6 +15,7 @@ use crate::actors::connection::Connections;
 use crate::actors::registry::Registry;
 use crate::actors::shared::Shared;
 use crate::actors::store::StoreActor;
+use crate::actors::sweeper;
 use crate::clock::Clock;
 use crate::config::{Config, Exposure, StoreKind, exposure};
 use crate::store::{EmbeddedStore, MemoryStore, OpenError, RoutedStore, Store, StoreError, StoreOptions};
@@ -66,6 +67,7 @@ pub struct Gateway {
     address: SocketAddr,
     server: actix_web::dev::Server,
     arbiters: Vec<Arbiter>,
+    sweeper: tokio::task::JoinHandle<()>,
 }
 
 impl Gateway {
@@ -130,11 +132,13 @@ impl Gateway {
             .bind(listen)
             .map_err(|error| ServeError::Listen { address: listen, error })?;
         let address = server.addrs().first().copied().unwrap_or(listen);
+        let sweeper = tokio::task::spawn_local(sweeper::run(shared.clone()));
         Ok(Gateway {
             shared,
             address,
             server: server.run(),
             arbiters,
+            sweeper,
         })
     }
 
@@ -149,6 +153,7 @@ impl Gateway {
             shared,
             server,
             arbiters,
+            sweeper,
             ..
         } = self;
         let handle = server.handle();
@@ -157,6 +162,7 @@ impl Gateway {
             result = &mut running => return Ok(result?),
             () = stop => {}
         }
+        sweeper.abort();
         let drain = shutdown::drain(shared.clone(), handle);
         tokio::select! {
             result = &mut running => result?,

@@ -10,3 +10,4 @@ mod frames;
 mod groups;
 mod limits;
 mod publish;
+mod retention;

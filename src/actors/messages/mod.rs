@@ -11,5 +11,5 @@ pub use feed::{FeedHandle, GrantCredit, Leave, SetPaused};
 pub use store::{AppendEvents, AppendPart, Flush, Perform, PerformResult, SaveCursors};
 pub use subscription::{Ack, AutoAck, CursorsSaved, Drain, Join, Modack, Nack, SaveStalled, Stop, TailMoved};
 pub use topic::{
-    AppendResult, AppendsDone, DrainGroups, EventsAppended, GroupIdle, Publish, PublishRequest, Subscribe,
+    AppendResult, AppendsDone, DrainGroups, EventsAppended, GroupIdle, LogTrimmed, Publish, PublishRequest, Subscribe,
 };

@@ -61,6 +61,16 @@ pub type AppendResult = Result<Result<Vec<Appended>, Refused>, StoreError>;
 #[rtype(result = "()")]
 pub struct EventsAppended(pub Vec<Arc<Event>>);
 
+/// Retention moved the beginning of the topic's log; the topic passes it on to its groups. One for each sweep at most.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct LogTrimmed {
+    /// The lowest seq that is kept.
+    pub first: u64,
+    /// Each partition's newest ordinal below it.
+    pub ordinals: Arc<[u64]>,
+}
+
 /// A group has had nobody and nothing to do for a while.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]

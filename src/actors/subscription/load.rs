@@ -14,8 +14,15 @@ use crate::domain::{GroupName, GroupSettings, StartFrom, TopicName};
 use crate::protocol::{ErrorCode, Failure};
 use crate::store::{GroupState, Pause, Refused, Write, Written};
 
-/// The rules, what the store knows them by, and whether the whole group is paused.
-type Loaded = (Group, Claim, Option<Pause>);
+/// A group as it is loaded or made.
+pub(super) struct Loaded {
+    group: Group,
+    claim: Claim,
+    /// Whether the whole group is paused.
+    paused: Option<Pause>,
+    /// How many unacked events retention took while nobody looked.
+    expired: u64,
+}
 
 impl SubscriptionActor {
     /// Loads the group where it exists. Until then no message is handled.
@@ -32,9 +39,10 @@ impl SubscriptionActor {
         }));
     }
 
-    pub(super) fn adopt(&mut self, (group, claim, paused): Loaded) {
-        self.state = Some((group, claim));
-        self.paused = paused;
+    pub(super) fn adopt(&mut self, loaded: Loaded) {
+        self.state = Some((loaded.group, loaded.claim));
+        self.paused = loaded.paused;
+        self.metrics.expired_unacked.inc_by(loaded.expired);
     }
 }
 
@@ -54,8 +62,16 @@ async fn load_group(shared: Arc<Shared>, topic: TopicName, group: GroupName) -> 
         Ok(Err(refused)) => return Err(Failure::new(ErrorCode::Conflict, refused.to_string())),
         Err(error) => return Err(store_unavailable(&error)),
     }
-    let state = within_deadline(shared.store.group(&topic, &group)).await?;
-    Ok(state.map(|state| revive(state, &topic)))
+    let Some(state) = within_deadline(shared.store.group(&topic, &group)).await? else {
+        return Ok(None);
+    };
+    let mut loaded = revive(state, &topic);
+    let log = within_deadline(shared.store.topic(&topic)).await?;
+    if let Some(log) = log.filter(|log| log.first > 1) {
+        let ordinals = within_deadline(shared.store.ordinals_at(&topic, log.first - 1)).await?;
+        loaded.expired = loaded.group.expire_below(log.first, &ordinals);
+    }
+    Ok(Some(loaded))
 }
 
 fn revive(state: GroupState, topic: &TopicName) -> Loaded {
@@ -69,7 +85,12 @@ fn revive(state: GroupState, topic: &TopicName) -> Loaded {
     } = state;
     let mut group = Group::new(settings, cursors, retries, !topic.is_dead_letters());
     group.set_group_paused(paused.is_some());
-    (group, Claim { epoch, seeks }, paused)
+    Loaded {
+        group,
+        claim: Claim { epoch, seeks },
+        paused,
+        expired: 0,
+    }
 }
 
 /// Makes a group that does not exist, its start durable.
@@ -92,7 +113,12 @@ pub(super) async fn create_group(
     match shared.perform(create).await {
         Ok(Ok(Written::Epoch(epoch))) => {
             let group = Group::new(settings, cursors, Vec::new(), !topic.is_dead_letters());
-            Ok((group, Claim { epoch, seeks: 0 }, None))
+            Ok(Loaded {
+                group,
+                claim: Claim { epoch, seeks: 0 },
+                paused: None,
+                expired: 0,
+            })
         }
         // A write that seemed to fail before had happened: the group is there.
         Ok(Ok(_)) | Ok(Err(Refused::GroupExists(_))) => {

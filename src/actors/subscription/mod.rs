@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use self::acks::{DeferredAck, UnresolvedAck};
 use super::connection::ConnectionHandle;
 use super::handle::{Bounds, Gate, Handle};
-use super::messages::{Drain, GroupIdle, Stop, TailMoved};
+use super::messages::{Drain, GroupIdle, LogTrimmed, Stop, TailMoved};
 use super::reply::Reply;
 use super::shared::Shared;
 use super::topic::{SLICE, Tail, TopicActor};
@@ -202,6 +202,19 @@ impl Handler<TailMoved> for SubscriptionActor {
         // Before the tail is read: news that come from here on send another one.
         self.woken.store(false, Ordering::Release);
         self.breathe(ctx);
+        self.pump(ctx);
+    }
+}
+
+impl Handler<LogTrimmed> for SubscriptionActor {
+    type Result = ();
+
+    fn handle(&mut self, message: LogTrimmed, ctx: &mut Context<Self>) {
+        self.breathe(ctx);
+        if let Some((group, _)) = &mut self.state {
+            let expired = group.expire_below(message.first, &message.ordinals);
+            self.metrics.expired_unacked.inc_by(expired);
+        }
         self.pump(ctx);
     }
 }

@@ -198,7 +198,8 @@ impl SubscriptionActor {
             let Some((group, _)) = &mut actor.state else { return };
             match result {
                 Ok(events) => {
-                    group.loaded(&seqs, events);
+                    let expired = group.loaded(&seqs, events);
+                    actor.metrics.expired_unacked.inc_by(expired);
                     actor.pump(ctx);
                 }
                 Err(error) => {

@@ -19,7 +19,7 @@ pub(super) use self::publish::over_capacity;
 pub use self::tail::{Tail, TailRead};
 use super::handle::{Admitted, Bounds, Gate, Handle};
 use super::limiter::Limiter;
-use super::messages::{Drain, DrainGroups, EventsAppended, GroupIdle, Stop, TailMoved};
+use super::messages::{Drain, DrainGroups, EventsAppended, GroupIdle, LogTrimmed, Stop, TailMoved};
 use super::shared::Shared;
 use super::subscription::SubscriptionActor;
 use crate::domain::group::MemberId;
@@ -207,6 +207,16 @@ impl Handler<EventsAppended> for TopicActor {
     fn handle(&mut self, message: EventsAppended, ctx: &mut Context<Self>) {
         self.breathe(ctx);
         self.tail_moved(message.0, ctx);
+    }
+}
+
+impl Handler<LogTrimmed> for TopicActor {
+    type Result = ();
+
+    fn handle(&mut self, message: LogTrimmed, _: &mut Context<Self>) {
+        for group in self.groups.values() {
+            group.handle.post(message.clone());
+        }
     }
 }
 

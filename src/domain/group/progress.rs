@@ -70,6 +70,19 @@ impl Progress {
         }
     }
 
+    /// The log begins at `first` now, and `ordinal` is the newest below it. Where events were not read yet, they never
+    /// will be: the answer is how many of them were not acked.
+    pub fn skip_below(&mut self, first: u64, ordinal: u64) -> Option<u64> {
+        let skipped = ordinal.checked_sub(self.read_ordinal).filter(|skipped| *skipped > 0)?;
+        self.read_ordinal = ordinal;
+        // Only the sum of what the stored ranges cover is known: where one of them goes on above, this is an estimate.
+        let below = |range: &SeqRange| (range.last.saturating_add(1).min(first)).saturating_sub(range.first);
+        let covered = self.stored.acked.iter().map(below).fold(0, u64::saturating_add);
+        let acked = skipped.min(self.stored_left).min(covered);
+        self.stored_left -= acked;
+        Some(skipped - acked)
+    }
+
     /// Acks one of the unacked events.
     pub fn ack(&mut self, seq: u64) {
         let Some(ordinal) = self.unacked.remove(&seq) else {
@@ -221,6 +234,21 @@ mod tests {
             assert_eq!((now.floor, now.floor_ordinal, now.acked_count), (9, 0, 4), "{seq}");
             assert_eq!(now.acked, stored.acked, "{seq}");
         }
+    }
+
+    #[test]
+    fn what_was_never_read_is_counted_once_when_it_expires() {
+        let mut progress = six();
+        for seq in [20, 30, 60] {
+            progress.ack(seq);
+        }
+        let mut again = Progress::new(progress.cursor(65));
+        assert_eq!(again.skip_below(51, 5), Some(3), "10, 40 and 50 were not acked");
+        assert_eq!(again.skip_below(51, 5), None);
+        assert_eq!(again.skip_below(70, 6), Some(0));
+        let mut fresh = six();
+        assert_eq!(fresh.skip_below(51, 5), None, "all were read");
+        assert_eq!(fresh.skip_below(90, 8), Some(2));
     }
 
     #[test]

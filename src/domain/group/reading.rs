@@ -209,12 +209,20 @@ impl Group {
         }
     }
 
-    /// The log begins at `first` now: what was before counts as acked. The answer is how many unacked events of the window
-    /// that were.
-    pub fn expire_below(&mut self, first: u64) -> u64 {
+    /// The log begins at `first` now: what was before counts as acked. `ordinals` are those of each partition just below
+    /// `first`. The answer is how many unacked events that were: exactly, but that events which a filter would have left
+    /// out are counted, and that one acked in an earlier life may stand for one that was not.
+    pub fn expire_below(&mut self, first: u64, ordinals: &[u64]) -> u64 {
         let mut expired = 0;
         while let Some(seq) = self.window.lowest_below(first) {
             expired += u64::from(self.settle(seq));
+        }
+        for (partition, ordinal) in (0..).zip(ordinals) {
+            let progress = self.partitions.entry(partition).or_default();
+            if let Some(unread) = progress.skip_below(first, *ordinal) {
+                expired += unread;
+                self.unsaved.partition(partition);
+            }
         }
         self.move_to(first.saturating_sub(1));
         self.forget_retries_read_past();

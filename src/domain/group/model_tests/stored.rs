@@ -109,7 +109,7 @@ impl World {
             expected += u64::from(item.is_open());
             (item.removed, item.acked, item.holder) = (true, true, None);
         }
-        assert_eq!(self.group.expire_below(first), expected);
+        assert_eq!(self.group.expire_below(first, &[]), expected);
     }
 
     pub fn seek(&mut self, floor: u64) {

@@ -200,7 +200,7 @@ fn what_retention_took_is_no_dead_letter() {
     bench.nack(1, 1, None, T0);
     bench.nack(1, 2, None, T0);
     let asked = bench.group.take_loads(T0);
-    assert_eq!(bench.group.expire_below(2), 1);
+    assert_eq!(bench.group.expire_below(2, &[]), 1);
     assert_eq!(bench.group.loaded(&asked, vec![]), 1);
     let changes = bench.save();
     assert_eq!((changes.dead.len(), changes.updates[0].cursor.floor), (0, 2));
@@ -309,7 +309,7 @@ fn what_a_store_holds_cannot_break_a_group() {
     bench.publish(None, 77, 1);
     bench.restart(vec![odd.clone()], vec![retry.clone()]);
     assert_eq!(bench.group.next_read(4), None);
-    bench.group.expire_below(u64::MAX);
+    bench.group.expire_below(u64::MAX, &[]);
     bench.group.cursors();
     bench.restart(vec![PartitionCursor { floor: 0, ..odd }], vec![retry]);
     assert_eq!(seqs(&bench.deliver_at(T0)), [4], "the partition that no cursor names");

@@ -196,9 +196,9 @@ fn retention_counts_as_acked_and_is_counted() {
     bench.group.offer(bench.log[..3].to_vec(), 3);
     bench.group.deliver(T0, 1);
     bench.group.ack_seq(2);
-    assert_eq!(bench.group.expire_below(3), 1);
+    assert_eq!(bench.group.expire_below(3, &[]), 1);
     assert_eq!(bench.group.stats().inflight, 0, "a lease on it is over");
-    assert_eq!(bench.group.expire_below(6), 1);
+    assert_eq!(bench.group.expire_below(6, &[]), 1);
     assert_eq!(bench.group.read_position(), 5);
     assert_eq!(bench.deliver_at(T0), [(1, 6, 1)]);
     assert_eq!(bench.save().updates[0].cursor.floor, 5);
