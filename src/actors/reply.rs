@@ -39,6 +39,20 @@ pub struct Answered {
     pub result: Replied,
 }
 
+impl Answered {
+    /// About how many bytes it takes, here and on the wire.
+    pub fn size(&self) -> usize {
+        const FRAME: usize = 160;
+        match &self.result {
+            Ok(Outcome::Answer(Answer::PublishedBatch { ids, seqs })) => {
+                FRAME + ids.iter().map(|id| id.len() + 16).sum::<usize>() + seqs.len() * 8
+            }
+            Ok(_) => FRAME,
+            Err(failure) => FRAME + failure.msg.len(),
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Target {
     Connection { handle: ConnectionHandle, ticket: Ticket },

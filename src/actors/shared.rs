@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -16,11 +17,31 @@ use crate::config::Config;
 use crate::store::{Store, StoreError, Write};
 use crate::telemetry::Metrics;
 
+/// Times that are not the operator's to choose; tests choose shorter ones.
+#[derive(Debug, Clone, Copy)]
+pub struct Timing {
+    /// How often a peer is pinged.
+    pub ping: Duration,
+    /// How long the head of a request may take.
+    pub request_head: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Timing {
+            ping: Duration::from_secs(15),
+            request_head: Duration::from_secs(10),
+        }
+    }
+}
+
 /// What all actors of one gateway have in common. Nothing in it is a queue; what changes in it is counted or locked for
 /// a moment only.
 pub struct Shared {
     /// As it was at the start.
     pub config: Config,
+    /// As it was at the start.
+    pub timing: Timing,
     /// The one clock.
     pub clock: Clock,
     /// What is counted.

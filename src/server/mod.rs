@@ -1,25 +1,33 @@
 //! The gateway as a whole: puts stores, actors and listeners together, runs them, and takes them down in order.
 
 mod http;
+mod open_files;
 mod shutdown;
 
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
 
 use actix::Arbiter;
+use actix_web::dev::Extensions;
+use actix_web::rt::net::TcpStream;
 use actix_web::{App, HttpServer, web};
 
 use crate::actors::auth::authenticator;
-use crate::actors::connection::Connections;
+use crate::actors::connection::{Connections, PeerSocket, watch};
 use crate::actors::registry::Registry;
-use crate::actors::shared::Shared;
+use crate::actors::shared::{Shared, Timing};
 use crate::actors::store::StoreActor;
 use crate::actors::sweeper;
 use crate::clock::Clock;
 use crate::config::{Config, Exposure, StoreKind, exposure};
 use crate::store::{EmbeddedStore, MemoryStore, OpenError, RoutedStore, Store, StoreError, StoreOptions};
 use crate::telemetry::Metrics;
+
+/// How much longer than `gateway.write_timeout` the kernel waits for a peer to acknowledge what was sent.
+const ACK_GRACE: Duration = Duration::from_secs(5);
 
 /// Why the gateway did not start or ended.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +81,12 @@ pub struct Gateway {
 impl Gateway {
     /// Opens the store, starts the actors and listens.
     pub async fn start(config: Config) -> Result<Gateway, ServeError> {
+        Gateway::start_with(config, Timing::default()).await
+    }
+
+    /// The same, with other times; for tests.
+    #[doc(hidden)]
+    pub async fn start_with(config: Config, timing: Timing) -> Result<Gateway, ServeError> {
         match exposure(&config) {
             Exposure::Refused(why) => return Err(ServeError::Refused(why)),
             Exposure::Local => {}
@@ -92,14 +106,15 @@ impl Gateway {
                 config.gateway.listen
             );
         }
+        open_files::raise_limit(config.gateway.max_connections);
         let store = open_store(&config)?;
         check_partitions(&config, store.as_ref()).await?;
         let (clock, metrics) = (Clock::new(), Metrics::new());
         let stalled = Arc::new(AtomicBool::new(false));
-        // The store and the topics have threads of their own: a busy socket does not hold them up.
-        let arbiters: Vec<Arbiter> = (0..1 + topic_arbiters()).map(|_| Arbiter::new()).collect();
+        // The store, the watchdog and the topics have threads of their own: a busy socket does not hold them up.
+        let arbiters: Vec<Arbiter> = (0..2 + topic_arbiters()).map(|_| Arbiter::new()).collect();
         let mut handles = arbiters.iter().map(Arbiter::handle);
-        let own = || ServeError::Refused("no thread for the store".into());
+        let own = || ServeError::Refused("no thread for the actors".into());
         let writer = StoreActor::start_on(
             &handles.next().ok_or_else(own)?,
             store.clone(),
@@ -107,9 +122,11 @@ impl Gateway {
             metrics.clone(),
             stalled.clone(),
         );
+        let watchdog = handles.next().ok_or_else(own)?;
         let topics = Registry::new(handles.collect());
         let shared = Arc::new(Shared {
             config,
+            timing,
             clock,
             metrics,
             store,
@@ -121,13 +138,20 @@ impl Gateway {
             draining: AtomicBool::new(false),
             numbers: AtomicU64::new(0),
         });
+        watchdog.spawn(watch(shared.clone()));
         let listen = shared.config.gateway.listen;
+        let silence = shared.config.gateway.write_timeout + ACK_GRACE;
         let data = web::Data::from(shared.clone());
         let server = HttpServer::new(move || App::new().app_data(data.clone()).configure(http::routes))
             .disable_signals()
             // Events are small and answers wait for nothing: without this a delayed ACK of the peer holds them for 40 ms.
             .tcp_nodelay(true)
-            .client_request_timeout(std::time::Duration::from_secs(10))
+            .client_request_timeout(timing.request_head)
+            .on_connect(move |stream, data| {
+                if let Some(stream) = stream.downcast_ref::<TcpStream>() {
+                    keep_hold(stream, silence, data);
+                }
+            })
             .shutdown_timeout(1)
             .bind(listen)
             .map_err(|error| ServeError::Listen { address: listen, error })?;
@@ -173,6 +197,18 @@ impl Gateway {
             arbiter.stop();
         }
         Ok(())
+    }
+}
+
+/// Puts a second descriptor of a new connection's socket aside, and has the kernel give up on a peer that acknowledges
+/// nothing: where an actor has nothing more to write, nobody else would notice.
+fn keep_hold(stream: &TcpStream, silence: Duration, data: &mut Extensions) {
+    if let Err(error) = socket2::SockRef::from(stream).set_tcp_user_timeout(Some(silence)) {
+        tracing::debug!(%error, "no timeout for unacknowledged data");
+    }
+    match stream.as_fd().try_clone_to_owned() {
+        Ok(socket) => drop(data.insert(PeerSocket::new(socket))),
+        Err(error) => tracing::warn!(%error, "a connection cannot be cut off from outside: too few open files"),
     }
 }
 

@@ -3,20 +3,26 @@
 //! Only `socket` knows actix-web-actors. The others know an [`Outlet`], so that something in this process can stand in
 //! the place of a socket.
 
+mod backlog;
 mod credit;
+mod frame_guard;
 mod lanes;
+mod paced_body;
 mod publish;
 mod room;
 mod session;
 mod socket;
 mod subscriptions;
+mod watchdog;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub use self::backlog::{Backlog, Cut};
 pub use self::room::Room;
-pub use self::socket::{ConnectionActor, upgrade};
+pub use self::socket::{ConnectionActor, PeerSocket, upgrade};
+pub use self::watchdog::watch;
 use super::messages::{Answers, Deliver, EndSubscription, GoAway, WantCredit};
 use super::reply::Answered;
 
@@ -32,6 +38,8 @@ pub trait Outlet: Send + Sync {
     fn end(&self, end: EndSubscription);
     /// Ends the connection.
     fn go_away(&self, away: GoAway);
+    /// More answers wait than may.
+    fn over_buffer(&self);
     /// Whether there is still somebody.
     fn is_open(&self) -> bool;
 }
@@ -41,7 +49,7 @@ pub trait Outlet: Send + Sync {
 pub struct ConnectionHandle {
     number: u64,
     outlet: Arc<dyn Outlet>,
-    room: Arc<Room>,
+    backlog: Arc<Backlog>,
 }
 
 impl fmt::Debug for ConnectionHandle {
@@ -51,19 +59,27 @@ impl fmt::Debug for ConnectionHandle {
 }
 
 impl ConnectionHandle {
-    /// `number` is unique in the process; `room_bytes` is how much may be on its way to it.
-    pub fn new(number: u64, outlet: Arc<dyn Outlet>, room_bytes: usize) -> ConnectionHandle {
+    /// `number` is unique in the process; `backlog_bytes` is how much may be on its way to it, half of it events.
+    pub fn new(number: u64, outlet: Arc<dyn Outlet>, backlog_bytes: usize) -> ConnectionHandle {
+        ConnectionHandle::with_backlog(number, outlet, Backlog::new(backlog_bytes, None))
+    }
+
+    fn with_backlog(number: u64, outlet: Arc<dyn Outlet>, backlog: Arc<Backlog>) -> ConnectionHandle {
         ConnectionHandle {
             number,
             outlet,
-            room: Room::new(room_bytes),
+            backlog,
         }
     }
 
     /// The bytes of events that are on their way to it. Whoever hands out an event takes room for it first; the
     /// connection gives it back when the event is written.
     pub fn room(&self) -> &Room {
-        &self.room
+        self.backlog.room()
+    }
+
+    fn backlog(&self) -> &Backlog {
+        &self.backlog
     }
 
     /// Whether both are the same connection.
@@ -71,9 +87,17 @@ impl ConnectionHandle {
         self.number == other.number
     }
 
-    /// Sends answers. Bounded by the requests that the connection has open.
+    /// Sends answers. Bounded by the requests that the connection has open, and by its buffer: who does not read its
+    /// answers is cut off.
     pub fn answer(&self, answers: Vec<Answered>) {
+        if self.backlog.cut_off().is_some() {
+            return;
+        }
+        let fits = self.backlog.add_answers(answers.iter().map(Answered::size).sum());
         self.outlet.answers(Answers(answers));
+        if !fits {
+            self.outlet.over_buffer();
+        }
     }
 
     /// Sends events. Bounded by the credit that the connection granted and by its room.
@@ -115,6 +139,10 @@ impl Connections {
         }
         open.insert(connection.number, connection.clone());
         true
+    }
+
+    fn get(&self, number: u64) -> Option<ConnectionHandle> {
+        self.lock().get(&number).cloned()
     }
 
     /// Takes one off; false where it was not there.

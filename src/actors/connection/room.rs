@@ -1,6 +1,5 @@
 //! How many bytes of events may be on their way to a connection.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes on their way to a connection, and the most that may be. Shared by everyone who sends to it.
@@ -11,11 +10,15 @@ pub struct Room {
 }
 
 impl Room {
-    pub(super) fn new(max: usize) -> Arc<Room> {
-        Arc::new(Room {
+    pub(super) fn new(max: usize) -> Room {
+        Room {
             used: AtomicUsize::new(0),
             max,
-        })
+        }
+    }
+
+    pub(super) fn used(&self) -> usize {
+        self.used.load(Ordering::Acquire)
     }
 
     /// Takes room. The first is always let in, however large: else an event above the maximum would never come.
@@ -33,7 +36,7 @@ impl Room {
 
     /// Whether so much would be let in now.
     pub(super) fn has(&self, bytes: usize) -> bool {
-        let used = self.used.load(Ordering::Acquire);
+        let used = self.used();
         used == 0 || used.saturating_add(bytes) <= self.max
     }
 }

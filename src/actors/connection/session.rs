@@ -41,6 +41,19 @@ pub(super) struct Session {
     outbox: Outbox,
     /// Frames to write.
     pub(super) out: Vec<String>,
+    /// What those frames are to the backlog.
+    pub(super) counted: Counted,
+}
+
+/// Bytes as the backlog counts them.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    /// Answers, as they were counted when they were sent to the connection.
+    pub(super) answers_sent: usize,
+    /// Events, as they were counted when they were handed out.
+    pub(super) events: usize,
+    /// The events' frames.
+    pub(super) event_frames: usize,
 }
 
 impl Session {
@@ -59,6 +72,7 @@ impl Session {
             subscriptions: Subscriptions::new(),
             outbox: Outbox::default(),
             out: Vec::new(),
+            counted: Counted::default(),
             shared,
             handle,
         }
@@ -264,6 +278,7 @@ impl Session {
     pub(super) fn on_answers(&mut self, answers: Answers) {
         let mut ready = Vec::with_capacity(answers.0.len());
         for answered in answers.0 {
+            self.counted.answers_sent += answered.size();
             self.lanes.answer(answered.ticket, answered.result, &mut ready);
         }
         self.write_ready(ready);
@@ -293,22 +308,19 @@ impl Session {
 
     /// Events for a subscription: written at once. Those for one that is gone go back with its leave.
     pub(super) fn on_deliver(&mut self, deliver: Deliver) {
-        let bytes = deliver.pushes.iter().map(|push| push.event.json.len()).sum();
-        self.handle.room().give_back(bytes);
+        let bytes: usize = deliver.pushes.iter().map(|push| push.event.json.len()).sum();
         let Some(subscription) = self.subscriptions.get(deliver.member) else {
+            self.handle.room().give_back(bytes);
             return;
         };
+        self.counted.events += bytes;
         self.credit.used(deliver.member, deliver.pushes.len());
         let mut auto_acked = Vec::new();
         for push in &deliver.pushes {
             let group = subscription.group.as_ref();
-            self.out.push(encode_event(
-                &subscription.topic,
-                group,
-                &push.event,
-                push.attempt,
-                push.lease,
-            ));
+            let frame = encode_event(&subscription.topic, group, &push.event, push.attempt, push.lease);
+            self.counted.event_frames += frame.len();
+            self.out.push(frame);
             if subscription.auto_ack {
                 auto_acked.push(push.event.seq);
             }

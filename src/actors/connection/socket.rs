@@ -1,22 +1,26 @@
 //! ConnectionActor: one for each WebSocket. The only module that knows actix-web-actors.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll};
 
 use actix::prelude::*;
 use actix_web::{HttpRequest, HttpResponse, web};
 use actix_web_actors::ws::{self, WebsocketContext};
 use bytestring::ByteString;
 
+use super::backlog::{Backlog, Cut};
+use super::frame_guard::{Ending, FrameGuard, Verdict};
+use super::paced_body::PacedBody;
 use super::session::Session;
+use super::watchdog::cut_off;
 use super::{ConnectionHandle, Outlet};
 use crate::actors::handle::post_to;
 use crate::actors::messages::{Answers, Deliver, EndSubscription, GoAway, WantCredit};
 use crate::actors::shared::Shared;
 use crate::protocol::CloseCode;
 
-/// How often the peer is pinged.
-const PING: Duration = Duration::from_secs(15);
 /// How many pings a peer may leave unanswered.
 const PINGS_MISSED_MAX: u32 = 2;
 
@@ -24,6 +28,9 @@ const PINGS_MISSED_MAX: u32 = 2;
 pub struct ConnectionActor {
     shared: Arc<Shared>,
     number: u64,
+    backlog: Arc<Backlog>,
+    /// Why no more frames come.
+    verdict: Verdict,
     /// Set in `started`, before any frame.
     session: Option<Session>,
     /// Fragments of a message that is not complete.
@@ -37,16 +44,37 @@ pub struct ConnectionActor {
     pacing: bool,
 }
 
+/// A second descriptor of a connection's socket, put aside when the connection was accepted.
+#[derive(Debug, Default)]
+pub struct PeerSocket(Mutex<Option<OwnedFd>>);
+
+impl PeerSocket {
+    /// For one connection.
+    pub fn new(socket: OwnedFd) -> PeerSocket {
+        PeerSocket(Mutex::new(Some(socket)))
+    }
+
+    fn take(&self) -> Option<OwnedFd> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 /// Answers an upgrade with a WebSocket.
 pub fn upgrade(
     request: &HttpRequest,
     payload: web::Payload,
     shared: Arc<Shared>,
 ) -> Result<HttpResponse, actix_web::Error> {
+    let mut response = ws::handshake(request)?;
     let frame_bytes = shared.config.limits.frame_bytes;
+    let socket = request.conn_data::<PeerSocket>().and_then(PeerSocket::take);
+    let backlog = Backlog::new(shared.config.gateway.write_buffer, socket);
+    let (number, verdict) = (shared.next_number(), Verdict::default());
     let actor = ConnectionActor {
-        number: shared.next_number(),
-        shared,
+        number,
+        shared: shared.clone(),
+        backlog: backlog.clone(),
+        verdict: verdict.clone(),
         session: None,
         fragments: Vec::new(),
         fragments_text: false,
@@ -54,41 +82,67 @@ pub fn upgrade(
         flushing: false,
         pacing: false,
     };
-    ws::WsResponseBuilder::new(actor, request, payload)
-        .frame_size(frame_bytes)
-        .start()
+    let guarded = FrameGuard::new(payload, frame_bytes, verdict);
+    let codec = actix_http::ws::Codec::new().max_size(frame_bytes);
+    let frames = WebsocketContext::with_codec(actor, guarded, codec);
+    Ok(response.streaming(PacedBody::new(frames, number, backlog, shared)))
 }
 
 /// The way to the actor, for the others.
-struct Socket(Addr<ConnectionActor>);
+struct Socket {
+    actor: Addr<ConnectionActor>,
+    number: u64,
+    shared: Weak<Shared>,
+}
 
 impl Outlet for Socket {
     fn answers(&self, answers: Answers) {
-        post_to(&self.0, answers);
+        post_to(&self.actor, answers);
     }
 
     fn deliver(&self, events: Deliver) {
-        post_to(&self.0, events);
+        post_to(&self.actor, events);
     }
 
     fn want(&self, want: WantCredit) {
-        post_to(&self.0, want);
+        post_to(&self.actor, want);
     }
 
     fn end(&self, end: EndSubscription) {
-        post_to(&self.0, end);
+        post_to(&self.actor, end);
     }
 
     fn go_away(&self, away: GoAway) {
-        post_to(&self.0, away);
+        post_to(&self.actor, away);
+    }
+
+    fn over_buffer(&self) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        if let Some(connection) = shared.connections.get(self.number) {
+            cut_off(&shared, &connection, Cut::WriteBuffer);
+        }
     }
 
     fn is_open(&self) -> bool {
-        self.0.connected()
+        self.actor.connected()
     }
 }
 
 type Ctx = WebsocketContext<ConnectionActor>;
+
+/// Grants credit again when the socket took events. An actor's futures are all polled whenever it is.
+struct GrantWhenWritten(Arc<Backlog>);
+
+impl ActorFuture<ConnectionActor> for GrantWhenWritten {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, actor: &mut ConnectionActor, ctx: &mut Ctx, _: &mut Context<'_>) -> Poll<()> {
+        if self.0.take_freed() {
+            actor.grant_credit(ctx);
+        }
+        Poll::Pending
+    }
+}
 
 /// Publishes are flushed: at the end of a turn, after all frames that came in together.
 #[derive(Message)]
@@ -100,9 +154,14 @@ impl ConnectionActor {
     fn turn(&mut self, ctx: &mut Ctx, act: impl FnOnce(&mut Session)) {
         let Some(session) = &mut self.session else { return };
         act(session);
+        let mut bytes = 0;
         for frame in session.out.drain(..) {
+            bytes += frame.len();
             ctx.text(ByteString::from(frame));
         }
+        let counted = std::mem::take(&mut session.counted);
+        let answers = bytes - counted.event_frames;
+        self.backlog.encoded(counted.answers_sent, answers, counted.events);
         if session.has_publishes() && !self.flushing {
             self.flushing = true;
             ctx.notify(FlushPublishes);
@@ -161,9 +220,6 @@ impl ConnectionActor {
         if first {
             self.fragments.clear();
         }
-        if self.fragments.len() + bytes.len() > self.shared.config.limits.frame_bytes {
-            return self.close(CloseCode::TooBig, "frame over limits.frame_bytes", ctx);
-        }
         self.fragments.extend_from_slice(&bytes);
         if !last {
             return;
@@ -181,9 +237,12 @@ impl Actor for ConnectionActor {
     type Context = Ctx;
 
     fn started(&mut self, ctx: &mut Ctx) {
-        // A quarter may wait for the actor, and as much may have left it for the socket; the rest is for answers.
-        let room = self.shared.config.gateway.write_buffer / 4;
-        let handle = ConnectionHandle::new(self.number, Arc::new(Socket(ctx.address())), room);
+        let socket = Socket {
+            actor: ctx.address(),
+            number: self.number,
+            shared: Arc::downgrade(&self.shared),
+        };
+        let handle = ConnectionHandle::with_backlog(self.number, Arc::new(socket), self.backlog.clone());
         if !self
             .shared
             .connections
@@ -206,14 +265,12 @@ impl Actor for ConnectionActor {
             });
         }
         self.session = Some(session);
-        ctx.run_interval(PING, Self::ping);
+        ctx.spawn(GrantWhenWritten(self.backlog.clone()));
+        ctx.run_interval(self.shared.timing.ping, Self::ping);
     }
 
     fn stopped(&mut self, _: &mut Ctx) {
         self.session = None;
-        if self.shared.connections.remove(self.number) {
-            self.shared.metrics.ws_connections().dec();
-        }
     }
 }
 
@@ -231,19 +288,19 @@ impl StreamHandler<Result<ws::Message, ws::ProtocolError>> for ConnectionActor {
                 ctx.stop();
             }
             Ok(ws::Message::Nop) => {}
-            Err(ws::ProtocolError::Overflow) => self.close(CloseCode::TooBig, "frame over limits.frame_bytes", ctx),
-            Err(ws::ProtocolError::Io(error))
-                if error.get_ref().is_some_and(|inner| inner.is::<std::str::Utf8Error>()) =>
-            {
-                self.close(CloseCode::InvalidData, "text is not UTF-8", ctx);
-            }
-            Err(ws::ProtocolError::Io(_)) => ctx.terminate(),
+            // The guard lets nothing else through that the codec would refuse: what is left is text that is not UTF-8,
+            // in a frame or in the reason of a close, the codes of a close, and a peer that is gone.
+            Err(ws::ProtocolError::Io(_)) if self.verdict.get() == Some(&Ending::Lost) => ctx.terminate(),
+            Err(ws::ProtocolError::Io(_)) => self.close(CloseCode::InvalidData, "text is not UTF-8", ctx),
             Err(error) => self.close(CloseCode::ProtocolError, &error.to_string(), ctx),
         }
     }
 
     fn finished(&mut self, ctx: &mut Ctx) {
-        ctx.stop();
+        match self.verdict.get() {
+            Some(Ending::Refused(code, why)) => self.close(*code, why, ctx),
+            _ => ctx.stop(),
+        }
     }
 }
 
@@ -292,7 +349,7 @@ impl Handler<GoAway> for ConnectionActor {
     type Result = ();
 
     fn handle(&mut self, away: GoAway, ctx: &mut Ctx) {
-        if let Some(session) = &mut self.session {
+        if let (Some(session), CloseCode::GoingAway) = (&mut self.session, away.0) {
             session.end_uncounted();
         }
         self.close(away.0, "the gateway ends this connection", ctx);
