@@ -84,8 +84,10 @@ mod tests {
 
     #[test]
     fn filters_are_checked() {
-        assert_eq!(parse_filter(None).unwrap().to_string(), "info");
-        assert_eq!(parse_filter(Some("")).unwrap().to_string(), "info");
+        for none in [None, Some("")] {
+            let default = parse_filter(none).unwrap().to_string();
+            assert!(default.contains("info") && default.contains("fjall=warn"), "{default}");
+        }
         assert_eq!(
             parse_filter(Some("tidegate=debug")).unwrap().to_string(),
             "tidegate=debug"
