@@ -112,7 +112,12 @@ impl Publisher<'_> {
                 }
                 Err(refusal) if refusal.is_temporary() => {
                     let wait = retry_wait(&refusal);
-                    tracing::debug!(code = %refusal.code, wait_ms = wait.as_millis(), "the gateway asks to come back");
+                    // A rate limit is the pace that was asked for; anything else is a trouble that somebody should see.
+                    if refusal.code == "rate_limited" {
+                        tracing::debug!(wait_ms = wait.as_millis(), "the gateway asks to come back");
+                    } else {
+                        tracing::warn!(wait_ms = wait.as_millis(), "not published yet, trying again: {refusal}");
+                    }
                     self.client.meanwhile(tokio::time::sleep(wait)).await?;
                 }
                 Err(refusal) if refusal.is_batch_too_large() && batch.len() > 1 => self.batch_max = batch.len() / 2,

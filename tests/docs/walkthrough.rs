@@ -53,7 +53,7 @@ fn with_this_build(commands: &str) -> String {
         frames.display()
     );
     commands
-        .replace("cargo run -q --release --example frames", &frames.display().to_string())
+        .replace("cargo run --release --example frames", &frames.display().to_string())
         .replace("cargo run --release --", &tidegate.display().to_string())
         .replace("target/release/tidegate", &tidegate.display().to_string())
 }
