@@ -29,13 +29,16 @@ pub(super) enum Failure {
     /// Everything was said on standard output.
     #[error("the configuration cannot be used")]
     ConfigReported,
+    /// What was looked for is wrong, and everything was said on standard output.
+    #[error("damaged")]
+    Reported,
 }
 
 impl Failure {
     /// What a person is told, if anything.
     pub fn message(&self) -> Option<String> {
         match self {
-            Failure::OutputClosed | Failure::ConfigReported => None,
+            Failure::OutputClosed | Failure::ConfigReported | Failure::Reported => None,
             other => Some(other.to_string()),
         }
     }
@@ -44,7 +47,7 @@ impl Failure {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Failure::OutputClosed => ExitCode::SUCCESS,
-            Failure::Refused(_) | Failure::Failed(_) | Failure::Gateway(_) => ExitCode::from(1),
+            Failure::Refused(_) | Failure::Failed(_) | Failure::Gateway(_) | Failure::Reported => ExitCode::from(1),
             Failure::Usage(_) | Failure::Config(_) | Failure::ConfigReported => ExitCode::from(2),
         }
     }

@@ -12,6 +12,7 @@ mod publish;
 #[cfg(test)]
 mod scripted_gateway;
 mod serve;
+mod store;
 mod subscribe;
 
 use std::process::ExitCode;
@@ -51,6 +52,9 @@ enum Command {
     /// Check the configuration, or show what is in force.
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// Check, repair or back up the embedded store's folder.
+    #[command(subcommand)]
+    Store(store::StoreCommand),
 }
 
 /// Runs the program with the process's arguments.
@@ -77,6 +81,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Publish(args) => block_on(publish::run(&args, out)),
         Command::Subscribe(args) => block_on(subscribe::run(&args, out)),
         Command::Config(command) => config::run(&command, out),
+        Command::Store(command) => store::run(&command, out),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The gateway as a whole: puts stores, actors and listeners together, runs them, and takes them down in order.
 
+pub(crate) mod control;
 mod http;
 mod open_files;
 mod shutdown;
@@ -75,7 +76,8 @@ pub struct Gateway {
     address: SocketAddr,
     server: actix_web::dev::Server,
     arbiters: Vec<Arbiter>,
-    sweeper: tokio::task::JoinHandle<()>,
+    /// Work beside the actors: retention, and what the command line asks for.
+    tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
 impl Gateway {
@@ -107,7 +109,7 @@ impl Gateway {
             );
         }
         open_files::raise_limit(config.gateway.max_connections);
-        let store = open_store(&config)?;
+        let (store, embedded) = open_store(&config)?;
         check_partitions(&config, store.as_ref()).await?;
         let (clock, metrics) = (Clock::new(), Metrics::new());
         let stalled = Arc::new(AtomicBool::new(false));
@@ -156,13 +158,21 @@ impl Gateway {
             .bind(listen)
             .map_err(|error| ServeError::Listen { address: listen, error })?;
         let address = server.addrs().first().copied().unwrap_or(listen);
-        let sweeper = tokio::task::spawn_local(sweeper::run(shared.clone()));
+        let mut tasks = vec![tokio::task::spawn_local(sweeper::run(shared.clone()))];
+        if let Some(embedded) = embedded {
+            match control::listen(&shared.config.store.path) {
+                Ok(listener) => tasks.push(tokio::task::spawn_local(control::run(listener, embedded))),
+                Err(error) => {
+                    tracing::warn!(%error, "no control socket in the store's folder: no backups while running")
+                }
+            }
+        }
         Ok(Gateway {
             shared,
             address,
             server: server.run(),
             arbiters,
-            sweeper,
+            tasks,
         })
     }
 
@@ -177,7 +187,7 @@ impl Gateway {
             shared,
             server,
             arbiters,
-            sweeper,
+            tasks,
             ..
         } = self;
         let handle = server.handle();
@@ -186,7 +196,7 @@ impl Gateway {
             result = &mut running => return Ok(result?),
             () = stop => {}
         }
-        sweeper.abort();
+        tasks.iter().for_each(tokio::task::JoinHandle::abort);
         let drain = shutdown::drain(shared.clone(), handle);
         tokio::select! {
             result = &mut running => result?,
@@ -217,7 +227,10 @@ fn topic_arbiters() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1))
 }
 
-fn open_store(config: &Config) -> Result<Arc<dyn Store>, ServeError> {
+/// The store, and the embedded one in it, where there is one.
+type OpenedStore = (Arc<dyn Store>, Option<Arc<EmbeddedStore>>);
+
+fn open_store(config: &Config) -> Result<OpenedStore, ServeError> {
     let rules = {
         let config = config.clone();
         Arc::new(move |topic: &crate::domain::TopicName| config.topic_settings(topic))
@@ -227,12 +240,13 @@ fn open_store(config: &Config) -> Result<Arc<dyn Store>, ServeError> {
         max_topics: config.gateway.max_topics,
         max_groups_per_topic: config.gateway.max_groups_per_topic,
     };
-    let durable: Arc<dyn Store> = match config.store.kind {
-        StoreKind::Memory => return Ok(Arc::new(MemoryStore::new(options))),
+    let embedded = match config.store.kind {
+        StoreKind::Memory => return Ok((Arc::new(MemoryStore::new(options)), None)),
         StoreKind::Embedded => Arc::new(EmbeddedStore::open(&config.store.path, options.clone())?),
         StoreKind::Mongodb => return Err(ServeError::Refused("store.kind: mongodb is not available yet".into())),
     };
-    Ok(Arc::new(RoutedStore::new(durable, options)))
+    let routed = RoutedStore::new(embedded.clone(), options);
+    Ok((Arc::new(routed), Some(embedded)))
 }
 
 /// A topic's number of partitions is fixed when it is made: a configuration that says otherwise is a mistake.

@@ -36,7 +36,7 @@ use crate::domain::{
     CursorUpdate, Event, GroupName, GroupSettings, NewEvent, PartitionCursor, Retention, Retry, TopicName,
     TopicSettings,
 };
-pub use embedded::{EmbeddedStore, OpenError};
+pub use embedded::{Copied, EmbeddedStore, Findings, FolderError, OpenError, Repaired, check_folder, repair_folder};
 pub use error::{Refused, StoreError};
 pub use memory::MemoryStore;
 pub use routed::RoutedStore;

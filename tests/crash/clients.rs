@@ -217,3 +217,49 @@ pub async fn drain(address: &str, history: &Arc<Mutex<History>>, log: &[Event]) 
         client.send(ack.to_string()).await.expect("a gateway");
     }
 }
+
+/// A client that asks one thing after the other.
+pub struct Caller {
+    client: Client,
+    events: std::collections::VecDeque<Value>,
+}
+
+impl Caller {
+    pub async fn connect(address: &str) -> Caller {
+        let client = Client::connect(address).await.expect("a gateway");
+        Caller {
+            client,
+            events: Default::default(),
+        }
+    }
+
+    async fn next(&mut self) -> Value {
+        loop {
+            let next = tokio::time::timeout(DEADLINE, self.client.0.next()).await;
+            let message = next.expect("a frame in time").expect("an open connection");
+            if let Message::Text(text) = message.expect("an open connection") {
+                return serde_json::from_str(text.as_str()).expect("a frame");
+            }
+        }
+    }
+
+    /// A request's answer; events that come before it are kept.
+    pub async fn call(&mut self, request: Value) -> Value {
+        self.client.send(request.to_string()).await.expect("an open connection");
+        loop {
+            let frame = self.next().await;
+            if frame["op"] != "EVENT" {
+                return frame;
+            }
+            self.events.push_back(frame);
+        }
+    }
+
+    /// The next event.
+    pub async fn event(&mut self) -> Value {
+        match self.events.pop_front() {
+            Some(event) => event,
+            None => self.next().await,
+        }
+    }
+}

@@ -6,6 +6,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic)]
 
 mod clients;
+mod disk;
 mod history;
 mod process;
 

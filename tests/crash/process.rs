@@ -44,6 +44,11 @@ impl Process {
         Process { child, address }
     }
 
+    /// The process's id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// `kill -9`.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();

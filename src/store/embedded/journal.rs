@@ -22,6 +22,8 @@ use super::rows::CommitRow;
 
 /// What ends every batch.
 const TRAILER: &[u8] = b"FJL\x03";
+/// The bytes of a batch before its items.
+const BATCH_HEAD: usize = 13;
 /// More than the database's counter moves between two commits: beyond, the number was not written by it.
 const SEQNO_STEP_MAX: u64 = 1 << 32;
 
@@ -102,6 +104,49 @@ fn damaged(path: &Path, at: usize, what: &str) -> JournalError {
     JournalError::Damaged(format!("{}, byte {at}: {what}", path.display()))
 }
 
+/// One row as a batch of the journal has it.
+pub(super) struct JournalRow<'a> {
+    /// The database's number of the keyspace.
+    pub keyspace: u64,
+    pub key: &'a [u8],
+    /// `None` where the row is removed.
+    pub value: Option<&'a [u8]>,
+}
+
+/// Hands out every row of every batch that is whole, oldest first, also of those behind damage.
+pub(super) fn salvage<E: From<JournalError>>(
+    database: &Path,
+    mut each: impl FnMut(JournalRow<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let io_error = |path: &Path, source| JournalError::Io {
+        path: path.to_path_buf(),
+        source,
+    };
+    for (_, path) in journal_files(database).map_err(|source| io_error(database, source))? {
+        let bytes = std::fs::read(&path).map_err(|source| io_error(&path, source))?;
+        let mut at = 0;
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            let Some(batch) = Batch::parse(rest).filter(|batch| batch.commit.is_some()) else {
+                // A batch begins with a 1; most bytes behind the last one are zeros.
+                let next = rest.iter().skip(1).position(|byte| *byte == 1);
+                let Some(next) = next else { break };
+                at += next + 1;
+                continue;
+            };
+            let mut cursor = Cursor {
+                bytes: rest,
+                at: BATCH_HEAD,
+            };
+            for _ in 0..batch.items {
+                let Some(row) = cursor.row() else { break };
+                each(row)?;
+            }
+            at += batch.len;
+        }
+    }
+    Ok(())
+}
+
 struct Inspector {
     mark: u64,
     newest: Option<u64>,
@@ -171,6 +216,7 @@ fn commits_in(bytes: &[u8]) -> Vec<CommitRow> {
 
 /// A batch that is whole.
 struct Batch {
+    items: u32,
     seqno: u64,
     commit: Option<CommitRow>,
     len: usize,
@@ -195,6 +241,7 @@ impl Batch {
         let sum = xxh3_64(bytes.get(start..cursor.at)?);
         let is_end = cursor.u8()? == 3 && cursor.u64()? == sum && cursor.take(TRAILER.len())? == TRAILER;
         is_end.then_some(Batch {
+            items,
             seqno,
             commit,
             len: cursor.at,
@@ -228,15 +275,26 @@ impl<'a> Cursor<'a> {
 
     /// Key and stored value of an item.
     fn item(&mut self) -> Option<(&'a [u8], &'a [u8])> {
+        let row = self.row()?;
+        Some((row.key, row.value.unwrap_or_default()))
+    }
+
+    fn row(&mut self) -> Option<JournalRow<'a>> {
         if self.u8()? != 2 {
             return None;
         }
-        let _type_and_compression = self.take(2)?;
-        let _keyspace = self.u64()?;
+        let kind = self.u8()?;
+        let _compression = self.u8()?;
+        let keyspace = self.u64()?;
         let key_len = u16::from_le_bytes(self.take(2)?.try_into().ok()?);
         let _value_len = self.u32()?;
         let stored_len = self.u32()?;
         let key = self.take(usize::from(key_len))?;
-        Some((key, self.take(stored_len as usize)?))
+        let value = self.take(stored_len as usize)?;
+        Some(JournalRow {
+            keyspace,
+            key,
+            value: (kind == 0).then_some(value),
+        })
     }
 }

@@ -99,7 +99,8 @@ pub(super) fn seq_at_ts(rows: &impl Rows, topic: &TopicRow, ts: u64) -> Result<u
         }
         let seqs = (at * BLOCK + 1).max(topic.first)..=((at + 1) * BLOCK).min(topic.end.tail);
         for seq in seqs {
-            if event(rows, topic, seq)?.event.ts >= ts {
+            let row = event(rows, topic, seq)?;
+            if row.event.ts >= ts && !row.is_lost() {
                 return Ok(seq);
             }
         }

@@ -10,15 +10,20 @@
 
 mod apply;
 mod apply_group;
+mod backup;
+mod check;
 mod codec;
+mod folder;
 mod journal;
 mod keys;
 mod log;
 mod mark;
 mod open;
 mod reader;
+mod repair;
 mod rows;
 mod staging;
+mod survey;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -33,11 +38,15 @@ use fjall::Database;
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot, watch};
 
+pub use self::backup::Copied;
+pub use self::check::{Findings, check_folder};
+pub use self::folder::FolderError;
 pub use self::open::OpenError;
 use self::reader::View;
+pub use self::repair::{Repaired, repair_folder};
 use self::rows::TopicRow;
 use self::staging::Spaces;
-use self::sweep::Sweeper;
+use self::sweep::{Hidden, Sweeper};
 use self::writer::{COMMIT_DEADLINE, Health, Job, Writer, too_slow};
 use super::{CommitResult, GroupState, Store, StoreError, StoreOptions, TopicState, Write};
 use crate::domain::{Event, GroupName, TopicName};
@@ -62,6 +71,7 @@ struct Shared {
     database: Database,
     spaces: Spaces,
     sweeper: Arc<Sweeper>,
+    hidden: Arc<Hidden>,
     options: StoreOptions,
     _hold: Arc<Hold>,
 }
@@ -89,7 +99,7 @@ impl EmbeddedStore {
             database: opened.database.clone(),
             spaces: opened.spaces.clone(),
             options: options.clone(),
-            hidden: opened.hidden,
+            hidden: Arc::clone(&opened.hidden),
             sweeper: Arc::clone(&sweeper),
             health: Arc::clone(&health),
             mark: opened.mark,
@@ -111,6 +121,7 @@ impl EmbeddedStore {
             database: opened.database,
             spaces: opened.spaces,
             sweeper,
+            hidden: opened.hidden,
             options,
             _hold: hold,
         };

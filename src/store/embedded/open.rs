@@ -145,7 +145,7 @@ pub(super) fn open(path: &Path) -> Result<Opened, OpenError> {
     })
 }
 
-fn lock(path: &Path) -> Result<File, OpenError> {
+pub(super) fn lock(path: &Path) -> Result<File, OpenError> {
     let lock_path = path.join("LOCK");
     let open = OpenOptions::new()
         .create(true)
@@ -167,13 +167,13 @@ fn lock(path: &Path) -> Result<File, OpenError> {
 }
 
 /// Reads the folder's format, and writes it into a new one.
-fn check_format(path: &Path) -> Result<(), OpenError> {
+pub(super) fn check_format(path: &Path) -> Result<(), OpenError> {
     let format_path = path.join("FORMAT");
     let io_error = |source| OpenError::Io {
         path: format_path.clone(),
         source,
     };
-    let expected = format!("tidegate {FORMAT}\n");
+    let expected = format_line();
     match std::fs::read_to_string(&format_path) {
         Ok(found) if found == expected => Ok(()),
         Ok(found) => Err(OpenError::Format {
@@ -187,17 +187,26 @@ fn check_format(path: &Path) -> Result<(), OpenError> {
                     what: "the file FORMAT is missing".into(),
                 });
             }
-            let temporary = path.join("FORMAT.new");
-            std::fs::write(&temporary, expected).map_err(io_error)?;
-            sync(&temporary).map_err(io_error)?;
-            std::fs::rename(&temporary, &format_path).map_err(io_error)
+            write_format(path).map_err(io_error)
         }
         Err(error) => Err(io_error(error)),
     }
 }
 
+fn format_line() -> String {
+    format!("tidegate {FORMAT}\n")
+}
+
+/// Writes the file that says what a folder is.
+pub(super) fn write_format(path: &Path) -> io::Result<()> {
+    let temporary = path.join("FORMAT.new");
+    std::fs::write(&temporary, format_line())?;
+    sync(&temporary)?;
+    std::fs::rename(&temporary, path.join("FORMAT"))
+}
+
 /// Brings a file or the names in a folder to disk.
-fn sync(path: &Path) -> io::Result<()> {
+pub(super) fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
@@ -209,7 +218,7 @@ fn cut(path: &Path, end: u64) -> io::Result<()> {
 }
 
 /// Opens the database. It panics on some kinds of damage; here that is an answer like others.
-fn open_database(path: &Path, hidden: &Arc<Hidden>) -> Result<(Database, Spaces), String> {
+pub(super) fn open_database(path: &Path, hidden: &Arc<Hidden>) -> Result<(Database, Spaces), String> {
     let hidden = Arc::clone(hidden);
     let open = AssertUnwindSafe(|| {
         let database = Database::builder(path)

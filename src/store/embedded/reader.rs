@@ -69,9 +69,11 @@ impl View {
                 return Err(log::missing_event(topic, next));
             }
             let row = Decoder::whole(&key, &value, |decoder| EventRow::decode(seq, decoder));
-            let event = row.ok_or_else(|| damaged(Space::Events, &key))?.event;
-            bytes += event.json.len();
-            events.push(Arc::new(event));
+            let row = row.ok_or_else(|| damaged(Space::Events, &key))?;
+            if !row.is_lost() {
+                bytes += row.event.json.len();
+                events.push(Arc::new(row.event));
+            }
             if events.len() == max_events || bytes >= max_bytes || seq == topic.end.tail {
                 return Ok(events);
             }
@@ -82,8 +84,14 @@ impl View {
 
     pub fn read_seqs(&self, topic: &TopicRow, seqs: &[u64]) -> Result<Vec<Arc<Event>>, StoreError> {
         let kept = seqs.iter().filter(|seq| topic.keeps(**seq));
-        kept.map(|seq| Ok(Arc::new(log::event(self, topic, *seq)?.event)))
-            .collect()
+        let mut events = Vec::new();
+        for seq in kept {
+            let row = log::event(self, topic, *seq)?;
+            if !row.is_lost() {
+                events.push(Arc::new(row.event));
+            }
+        }
+        Ok(events)
     }
 
     pub fn groups(&self, topic: &TopicName) -> Result<Vec<GroupName>, StoreError> {

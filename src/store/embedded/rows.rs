@@ -64,6 +64,15 @@ impl CommitRow {
         encoder.u32(self.topic_number).u64(self.epoch).u64(self.tails).seal(key)
     }
 
+    /// The same for a copy of the rows in a database of its own, whose counts begin anew.
+    pub fn in_a_new_database(self) -> CommitRow {
+        CommitRow {
+            engine_seqno: 0,
+            durable: self.number,
+            ..self
+        }
+    }
+
     pub fn decode(decoder: &mut Decoder) -> Option<CommitRow> {
         Some(CommitRow {
             number: decoder.u64()?,
@@ -167,7 +176,35 @@ pub(super) struct EventRow {
     pub bytes_through: u64,
 }
 
+/// The partition of an event that is known to be lost: no topic has so many.
+const LOST: u32 = u32::MAX;
+
 impl EventRow {
+    /// Stands for an event that a repair did not find, so that the log has no gap. Readers leave it out.
+    pub fn lost(seq: u64, at: u64, commit: u64, bytes_through: u64) -> EventRow {
+        let event = Event {
+            seq,
+            ts: 0,
+            at,
+            partition: LOST,
+            ordinal: 0,
+            payload: 0..0,
+            id: "".into(),
+            key: None,
+            json: Bytes::new(),
+        };
+        EventRow {
+            event,
+            commit,
+            bytes_through,
+        }
+    }
+
+    /// Whether it stands for a lost event.
+    pub fn is_lost(&self) -> bool {
+        self.event.partition == LOST
+    }
+
     pub fn encode(&self, key: &[u8]) -> Vec<u8> {
         let event = &self.event;
         let texts = event.json.len() + event.id.len() + event.key.as_ref().map_or(0, |key| key.len());

@@ -22,6 +22,42 @@ pub(super) struct Hidden {
     firsts: RwLock<Option<HashMap<u32, u64>>>,
     /// The newest time a commit was made at: marks that are over by then are hidden.
     now_ms: AtomicU64,
+    /// What is to be hidden when the last copy is done.
+    held_back: Mutex<HeldBack>,
+}
+
+#[derive(Default)]
+struct HeldBack {
+    copies: usize,
+    gone: Vec<Gone>,
+}
+
+/// While it lives, nothing more leaves the disk: a copy is made of what there is.
+pub(super) struct Keeping {
+    hidden: Arc<Hidden>,
+    sweeper: Arc<Sweeper>,
+}
+
+impl Keeping {
+    pub fn new(hidden: &Arc<Hidden>, sweeper: &Arc<Sweeper>) -> Keeping {
+        hidden.held_back().copies += 1;
+        Keeping {
+            hidden: Arc::clone(hidden),
+            sweeper: Arc::clone(sweeper),
+        }
+    }
+}
+
+impl Drop for Keeping {
+    fn drop(&mut self) {
+        let mut held_back = self.hidden.held_back();
+        held_back.copies -= 1;
+        if held_back.copies == 0 {
+            let gone = std::mem::take(&mut held_back.gone);
+            self.hidden.hide_now(&gone);
+            self.sweeper.add(&gone);
+        }
+    }
 }
 
 impl Hidden {
@@ -35,8 +71,22 @@ impl Hidden {
         self.change(|firsts| firsts.extend(numbers.iter().map(|number| (*number, 1))));
     }
 
-    /// To be called after these changes are on disk.
-    pub fn hide(&self, gone: &[Gone]) {
+    /// To be called after these changes are on disk. While a copy is made, they wait.
+    pub fn hide(&self, gone: &[Gone], sweeper: &Sweeper) {
+        let mut held_back = self.held_back();
+        if held_back.copies > 0 {
+            held_back.gone.extend_from_slice(gone);
+            return;
+        }
+        self.hide_now(gone);
+        sweeper.add(gone);
+    }
+
+    fn held_back(&self) -> std::sync::MutexGuard<'_, HeldBack> {
+        self.held_back.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hide_now(&self, gone: &[Gone]) {
         self.change(|firsts| {
             for gone in gone {
                 match gone.first {
@@ -93,15 +143,12 @@ impl Factory for FilterFactory {
     }
 
     fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
-        Box::new(Filter {
-            space: self.space,
-            hidden: Arc::clone(&self.hidden),
-            newest_lookup: None,
-        })
+        Box::new(Filter::new(self.space, &self.hidden))
     }
 }
 
-struct Filter {
+/// Tells which rows of a keyspace are hidden.
+pub(super) struct Filter {
     space: Space,
     hidden: Arc<Hidden>,
     /// A table's rows are in order, so the topic is mostly that of the row before.
@@ -109,6 +156,14 @@ struct Filter {
 }
 
 impl Filter {
+    pub fn new(space: Space, hidden: &Arc<Hidden>) -> Filter {
+        Filter {
+            space,
+            hidden: Arc::clone(hidden),
+            newest_lookup: None,
+        }
+    }
+
     fn first(&mut self, number: u32) -> u64 {
         match self.newest_lookup {
             Some((last, first)) if last == number => first,
@@ -121,7 +176,7 @@ impl Filter {
     }
 
     /// Whether a row is hidden. A row that cannot be read is not: damage must be found, not swept away.
-    fn hides(&mut self, key: &[u8], value: &[u8]) -> bool {
+    pub fn hides(&mut self, key: &[u8], value: &[u8]) -> bool {
         let number_in = |key: &[u8], value: &[u8]| Decoder::whole(key, value, |decoder| decoder.u64());
         if key == keys::LAST_COMMIT {
             return false;

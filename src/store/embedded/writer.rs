@@ -143,8 +143,7 @@ impl Writer {
             self.note(|writer| writer.mark.put(writer.last.number));
         }
         if !gone.is_empty() {
-            self.hidden.hide(&gone);
-            self.sweeper.add(&gone);
+            self.hidden.hide(&gone, &self.sweeper);
         }
         Ok(answers)
     }

@@ -34,6 +34,19 @@ pub struct Contents {
     found: Vec<Option<u64>>,
 }
 
+impl Contents {
+    /// Up to which seq a topic's events are gone.
+    pub fn removed(&self, topic: &TopicName) -> u64 {
+        let state = self.topics.iter().find(|(name, _)| name == topic);
+        state.map_or(0, |(_, state)| state.first - 1)
+    }
+
+    /// Whether an event is among them.
+    pub fn holds(&self, event: &Arc<tidegate::domain::Event>) -> bool {
+        self.events.contains(event)
+    }
+}
+
 pub async fn contents(store: &Arc<dyn Store>) -> Contents {
     let topics = store.topics().await.unwrap();
     let (mut events, mut groups, mut found) = (vec![], vec![], vec![]);

@@ -2,6 +2,7 @@
 //! cannot. Never less, without a word.
 
 mod image;
+mod operations;
 
 use tidegate::domain::Durability;
 use tidegate::store::OpenError;
