@@ -14,4 +14,6 @@ pub mod shared;
 mod start;
 pub mod store;
 pub mod subscription;
+pub mod supervision;
 pub mod topic;
+pub mod writer;

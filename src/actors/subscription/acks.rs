@@ -3,7 +3,7 @@
 use actix::prelude::*;
 
 use super::SubscriptionActor;
-use crate::actors::handle::Admitted;
+use crate::actors::handle::{Admitted, Permit};
 use crate::actors::messages::{Ack, AutoAck, Modack, Nack};
 use crate::actors::reply::{Outcome, Reply};
 use crate::actors::start::within_deadline;
@@ -15,6 +15,8 @@ pub(super) struct DeferredAck {
     /// Ascending.
     seqs: Vec<u64>,
     reply: Reply,
+    /// Keeps its place at the gate: a client decides how many of these there are.
+    _permit: Permit,
 }
 
 /// What the store knows of ids that are not in the window.
@@ -30,7 +32,11 @@ impl Handler<Admitted<Ack>> for SubscriptionActor {
 
     fn handle(&mut self, admitted: Admitted<Ack>, ctx: &mut Context<Self>) {
         self.breathe(ctx);
-        let Ack { ids, reply } = admitted.into_inner();
+        self.shared.faults.at("group.ack");
+        let Admitted {
+            message: Ack { ids, reply },
+            permit,
+        } = admitted;
         let Some((group, _)) = &mut self.state else { return };
         let before = ids.len();
         let unknown: Vec<Box<str>> = ids
@@ -41,7 +47,7 @@ impl Handler<Admitted<Ack>> for SubscriptionActor {
         if unknown.is_empty() {
             self.waiting.push(reply);
         } else {
-            self.look_up(unknown, reply, ctx);
+            self.look_up(unknown, reply, permit, ctx);
         }
         self.pump(ctx);
     }
@@ -49,7 +55,7 @@ impl Handler<Admitted<Ack>> for SubscriptionActor {
 
 impl SubscriptionActor {
     /// Ids that are not in the window: acked before, gone, or beyond it. Only the store can tell.
-    fn look_up(&mut self, ids: Vec<Box<str>>, reply: Reply, ctx: &mut Context<Self>) {
+    fn look_up(&mut self, ids: Vec<Box<str>>, reply: Reply, permit: Permit, ctx: &mut Context<Self>) {
         let (shared, topic) = (self.shared.clone(), self.topic.clone());
         let look_up = async move {
             let seqs = within_deadline(shared.store.seqs_of_ids(&topic, ids.clone())).await?;
@@ -62,14 +68,14 @@ impl SubscriptionActor {
         };
         ctx.spawn(look_up.into_actor(self).map(move |found, actor, ctx| {
             match found {
-                Ok(found) => actor.looked_up(found, reply),
+                Ok(found) => actor.looked_up(found, reply, permit),
                 Err(failure) => reply.fail(failure),
             }
             actor.pump(ctx);
         }));
     }
 
-    fn looked_up(&mut self, found: Lookup, reply: Reply) {
+    fn looked_up(&mut self, found: Lookup, reply: Reply, permit: Permit) {
         let Some((group, _)) = &mut self.state else { return };
         let mut later = Vec::new();
         for (id, seq) in found.ids.iter().zip(&found.seqs) {
@@ -92,7 +98,11 @@ impl SubscriptionActor {
         if later.is_empty() {
             self.waiting.push(reply);
         } else {
-            self.deferred.push(DeferredAck { seqs: later, reply });
+            self.deferred.push(DeferredAck {
+                seqs: later,
+                reply,
+                _permit: permit,
+            });
         }
     }
 
