@@ -14,5 +14,7 @@ pub mod shared;
 mod start;
 pub mod store;
 pub mod subscription;
+pub mod supervision;
 pub(crate) mod sweeper;
 pub mod topic;
+pub mod writer;

@@ -10,6 +10,7 @@ use super::handle::Handle;
 use super::shared::Shared;
 use super::topic::TopicActor;
 use crate::domain::TopicName;
+use crate::protocol::{ErrorCode, Failure};
 
 /// The topics that run.
 pub struct Registry {
@@ -26,20 +27,27 @@ impl Registry {
         }
     }
 
-    /// The topic's actor, started where it does not run. One that has left or died is replaced.
-    pub fn topic(&self, topic: &TopicName, shared: &Arc<Shared>) -> Option<Handle<TopicActor>> {
+    /// The topic's actor, started where it does not run. One that has left or died is replaced, unless it dies too often.
+    pub fn topic(&self, topic: &TopicName, shared: &Arc<Shared>) -> Result<Handle<TopicActor>, Failure> {
         let mut running = self.lock();
         if let Some(handle) = running.get(topic).filter(|handle| handle.is_open()) {
-            return Some(handle.clone());
+            return Ok(handle.clone());
+        }
+        shared.supervision.may_start(topic.as_str())?;
+        // A name alone starts an actor: so clients decide how many there are.
+        if running.len() > shared.config.gateway.max_topics && !running.contains_key(topic) {
+            let msg = "as many topics are in use as may be (gateway.max_topics)";
+            return Err(Failure::new(ErrorCode::Overloaded, msg).retry_after(1_000));
         }
         let at = usize::try_from(xxh3_64(topic.as_str().as_bytes())).unwrap_or(0);
-        let arbiter = self.arbiters.get(at.checked_rem(self.arbiters.len())?)?;
+        let arbiter = at.checked_rem(self.arbiters.len()).and_then(|at| self.arbiters.get(at));
+        let none = || Failure::new(ErrorCode::StoreUnavailable, "topics have no thread to run on");
+        let arbiter = arbiter.ok_or_else(none)?;
         let handle = TopicActor::start_on(arbiter, topic.clone(), shared.clone());
         if running.insert(topic.clone(), handle.clone()).is_some() {
             tracing::warn!(%topic, "a topic's actor had ended and is started again");
-            shared.metrics.actor_restarted("topic");
         }
-        Some(handle)
+        Ok(handle)
     }
 
     /// The topic's actor where it runs.

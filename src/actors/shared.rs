@@ -8,10 +8,10 @@ use tokio::sync::oneshot;
 
 use super::auth::Authenticator;
 use super::connection::Connections;
-use super::handle::Handle;
 use super::messages::{Perform, PerformResult};
 use super::registry::Registry;
-use super::store::StoreActor;
+use super::supervision::{Faults, Supervision};
+use super::writer::Writer;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::store::{Store, StoreError, Write};
@@ -49,7 +49,11 @@ pub struct Shared {
     /// For reading. Writes go through [`Shared::writer`].
     pub store: Arc<dyn Store>,
     /// The only writer.
-    pub writer: Handle<StoreActor>,
+    pub writer: Writer,
+    /// Who died lately.
+    pub supervision: Arc<Supervision>,
+    /// Nothing, but in tests.
+    pub faults: Faults,
     /// The topics that run.
     pub topics: Registry,
     /// The connections that are open.

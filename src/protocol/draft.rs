@@ -29,6 +29,17 @@ pub struct Draft {
     pub payload: Box<str>,
 }
 
+impl Draft {
+    /// About how many bytes it takes in memory.
+    pub fn size(&self) -> usize {
+        const FIXED: usize = 256;
+        let texts = |texts: &[Box<str>]| texts.iter().map(|text| text.len() + 16).sum::<usize>();
+        let pair = |(name, value): &(Box<str>, Box<str>)| name.len() + value.len() + 32;
+        let headers: usize = self.headers.iter().map(pair).sum();
+        FIXED + self.payload.len() + headers + texts(&self.tags) + texts(&self.caused_by)
+    }
+}
+
 fields! {
     /// One event of a batch.
     BatchEntry { payload: "payload", opts: "opts" }

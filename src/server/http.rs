@@ -10,6 +10,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 
 use crate::actors::connection;
 use crate::actors::shared::Shared;
+use crate::actors::store::STORE;
 use crate::telemetry::METRICS_CONTENT_TYPE;
 
 /// How long the store may take to say that it is there.
@@ -59,12 +60,17 @@ async fn readyz(shared: web::Data<Shared>) -> HttpResponse {
     }
     let stalled = shared.store_stalled.load(Ordering::Relaxed);
     let ready = match tokio::time::timeout(READY_DEADLINE, shared.store.ready()).await {
+        _ if shared.supervision.may_start(STORE).is_err() => Err("the store's actor failed too often".to_owned()),
         _ if stalled => Err("the store has not answered a commit in time".to_owned()),
         Ok(ready) => ready.map_err(|error| error.to_string()),
         Err(_) => Err("the store does not answer".to_owned()),
     };
     match ready {
-        Ok(()) => HttpResponse::Ok().json(serde_json::json!({"status": "ready"})),
+        Ok(()) => match shared.supervision.barred() {
+            none if none.is_empty() => HttpResponse::Ok().json(serde_json::json!({"status": "ready"})),
+            // The others go on: a gateway with one bad topic is worth its traffic.
+            barred => HttpResponse::Ok().json(serde_json::json!({"status": "ready", "unavailable": barred})),
+        },
         Err(why) => error(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", &why),
     }
 }

@@ -21,7 +21,9 @@ use crate::actors::connection::{Connections, PeerSocket, watch};
 use crate::actors::registry::Registry;
 use crate::actors::shared::{Shared, Timing};
 use crate::actors::store::StoreActor;
+use crate::actors::supervision::{Faults, Supervision};
 use crate::actors::sweeper;
+use crate::actors::writer::Writer;
 use crate::clock::Clock;
 use crate::config::{Config, Exposure, StoreKind, exposure};
 use crate::store::{EmbeddedStore, MemoryStore, OpenError, RoutedStore, Store, StoreError, StoreOptions};
@@ -83,12 +85,12 @@ pub struct Gateway {
 impl Gateway {
     /// Opens the store, starts the actors and listens.
     pub async fn start(config: Config) -> Result<Gateway, ServeError> {
-        Gateway::start_with(config, Timing::default()).await
+        Gateway::start_with(config, Timing::default(), Faults::default()).await
     }
 
-    /// The same, with other times; for tests.
+    /// The same, with other times and with faults; for tests.
     #[doc(hidden)]
-    pub async fn start_with(config: Config, timing: Timing) -> Result<Gateway, ServeError> {
+    pub async fn start_with(config: Config, timing: Timing, faults: Faults) -> Result<Gateway, ServeError> {
         match exposure(&config) {
             Exposure::Refused(why) => return Err(ServeError::Refused(why)),
             Exposure::Local => {}
@@ -113,17 +115,22 @@ impl Gateway {
         check_partitions(&config, store.as_ref()).await?;
         let (clock, metrics) = (Clock::new(), Metrics::new());
         let stalled = Arc::new(AtomicBool::new(false));
+        let shared_faults = faults.clone();
         // The store, the watchdog and the topics have threads of their own: a busy socket does not hold them up.
         let arbiters: Vec<Arbiter> = (0..2 + topic_arbiters()).map(|_| Arbiter::new()).collect();
         let mut handles = arbiters.iter().map(Arbiter::handle);
         let own = || ServeError::Refused("no thread for the actors".into());
-        let writer = StoreActor::start_on(
-            &handles.next().ok_or_else(own)?,
-            store.clone(),
-            clock.clone(),
-            metrics.clone(),
-            stalled.clone(),
-        );
+        let supervision = Arc::new(Supervision::new(metrics.clone()));
+        let start_writer = {
+            let (arbiter, store, clock) = (handles.next().ok_or_else(own)?, store.clone(), clock.clone());
+            let (metrics, stalled, supervision) = (metrics.clone(), stalled.clone(), supervision.clone());
+            move || {
+                let (store, clock, metrics) = (store.clone(), clock.clone(), metrics.clone());
+                let (stalled, supervision) = (stalled.clone(), supervision.clone());
+                StoreActor::start_on(&arbiter, store, clock, metrics, stalled, supervision, faults.clone())
+            }
+        };
+        let writer = Writer::new(start_writer, supervision.clone());
         let watchdog = handles.next().ok_or_else(own)?;
         let topics = Registry::new(handles.collect());
         let shared = Arc::new(Shared {
@@ -133,6 +140,8 @@ impl Gateway {
             metrics,
             store,
             writer,
+            supervision,
+            faults: shared_faults,
             topics,
             auth,
             store_stalled: stalled,

@@ -138,7 +138,10 @@ impl Backlog {
     /// Ends the socket: whatever the actor does, its next read or write fails.
     pub(super) fn shut(&self) {
         if let Some(socket) = self.take_socket() {
-            let _ = socket2::SockRef::from(&socket).shutdown(std::net::Shutdown::Both);
+            let socket = socket2::SockRef::from(&socket);
+            // What the kernel still holds for a client that does not read is dropped with the socket.
+            let _ = socket.set_linger(Some(Duration::ZERO));
+            let _ = socket.shutdown(std::net::Shutdown::Both);
         }
     }
 

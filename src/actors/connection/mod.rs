@@ -23,7 +23,7 @@ pub use self::backlog::{Backlog, Cut};
 pub use self::room::Room;
 pub use self::socket::{ConnectionActor, PeerSocket, upgrade};
 pub use self::watchdog::watch;
-use super::messages::{Answers, Deliver, EndSubscription, GoAway, WantCredit};
+use super::messages::{Answers, Deliver, EndSubscription, FeedLost, GoAway, WantCredit};
 use super::reply::Answered;
 
 /// Where answers and events go.
@@ -38,6 +38,8 @@ pub trait Outlet: Send + Sync {
     fn end(&self, end: EndSubscription);
     /// Ends the connection.
     fn go_away(&self, away: GoAway);
+    /// Whoever fed a subscription died: it is to be joined anew.
+    fn feed_lost(&self, lost: FeedLost);
     /// More answers wait than may.
     fn over_buffer(&self);
     /// Whether there is still somebody.
@@ -113,6 +115,11 @@ impl ConnectionHandle {
     /// Ends a subscription.
     pub fn end(&self, end: EndSubscription) {
         self.outlet.end(end);
+    }
+
+    /// Says that whoever fed a subscription died.
+    pub fn feed_lost(&self, lost: FeedLost) {
+        self.outlet.feed_lost(lost);
     }
 
     /// Ends the connection.

@@ -6,7 +6,7 @@ use crate::actors::handle::Rejected;
 use crate::actors::messages::{Publish, PublishRequest};
 use crate::actors::shared::Shared;
 use crate::domain::TopicName;
-use crate::protocol::{ErrorCode, Failure};
+use crate::protocol::{Draft, ErrorCode, Failure};
 
 /// Publishes that wait for the end of the turn.
 #[derive(Default)]
@@ -20,7 +20,7 @@ impl Outbox {
     }
 
     pub(super) fn push(&mut self, topic: TopicName, request: PublishRequest) {
-        let bytes: usize = request.drafts.iter().map(|draft| draft.payload.len() + 256).sum();
+        let bytes: usize = request.drafts.iter().map(Draft::size).sum();
         match self.by_topic.iter_mut().rev().find(|(known, _, _)| *known == topic) {
             Some((_, requests, total)) => {
                 requests.push(request);
@@ -33,15 +33,9 @@ impl Outbox {
     /// Sends everything to its topic.
     pub(super) fn flush(&mut self, shared: &Arc<Shared>) {
         for (topic, requests, bytes) in self.by_topic.drain(..) {
-            if let Err((rejected, message)) = send(shared, &topic, Publish(requests), bytes) {
-                let msg = match rejected {
-                    Rejected::Full => "too much waits for this topic",
-                    Rejected::Closed => "the topic is being started again",
-                };
+            if let Err((failure, message)) = send(shared, &topic, Publish(requests), bytes) {
                 for request in message.0 {
-                    request
-                        .reply
-                        .fail(Failure::new(ErrorCode::Overloaded, msg).retry_after(100));
+                    request.reply.fail(failure.clone());
                 }
             }
         }
@@ -49,16 +43,19 @@ impl Outbox {
 }
 
 /// Sends to a topic that may just be leaving memory: then its successor gets it.
-fn send(shared: &Arc<Shared>, topic: &TopicName, message: Publish, bytes: usize) -> Result<(), (Rejected, Publish)> {
+fn send(shared: &Arc<Shared>, topic: &TopicName, message: Publish, bytes: usize) -> Result<(), (Failure, Publish)> {
+    let overloaded = |msg: &'static str| Failure::new(ErrorCode::Overloaded, msg).retry_after(100);
     let mut message = message;
     for _ in 0..2 {
-        let Some(handle) = shared.topics.topic(topic, shared) else {
-            break;
+        let handle = match shared.topics.topic(topic, shared) {
+            Ok(handle) => handle,
+            Err(failure) => return Err((failure, message)),
         };
         match handle.offer(message, bytes) {
+            Ok(()) => return Ok(()),
+            Err((Rejected::Full, returned)) => return Err((overloaded("too much waits for this topic"), returned)),
             Err((Rejected::Closed, returned)) => message = returned,
-            result => return result,
         }
     }
-    Err((Rejected::Closed, message))
+    Err((overloaded("the topic is being started again"), message))
 }

@@ -7,18 +7,18 @@ use super::ConnectionHandle;
 use super::credit::Credit;
 use super::lanes::{LaneKey, Lanes, Ready};
 use super::publish::Outbox;
-use super::subscriptions::{Operation, Subscriptions};
+use super::subscriptions::{Key, Operation, Subscriptions};
 use crate::actors::auth::{Action, Identity};
 use crate::actors::handle::Rejected;
 use crate::actors::limiter::{Denied, Limiter, retry_after_ms};
 use crate::actors::messages::{
-    Answers, AutoAck, Deliver, EndSubscription, FeedHandle, PublishRequest, Subscribe, WantCredit,
+    Answers, AutoAck, Deliver, EndSubscription, FeedHandle, FeedLost, PublishRequest, Subscribe, WantCredit,
 };
 use crate::actors::reply::{Outcome, Reply, Ticket};
 use crate::actors::shared::Shared;
 use crate::actors::topic::over_capacity;
 use crate::config::PushLimit;
-use crate::domain::group::Departure;
+use crate::domain::group::{Departure, MemberId};
 use crate::domain::{GroupName, TopicName};
 use crate::protocol::{
     Answer, Corr, Draft, ErrorCode, Failure, Request, SubscribeOpts, encode_err, encode_event, encode_ok, parse,
@@ -39,6 +39,8 @@ pub(super) struct Session {
     subscriptions: Subscriptions,
     credit: Credit,
     outbox: Outbox,
+    /// Lost subscriptions that are to be tried again after a while.
+    pub(super) rejoin_later: Vec<MemberId>,
     /// Frames to write.
     pub(super) out: Vec<String>,
     /// What those frames are to the backlog.
@@ -71,6 +73,7 @@ impl Session {
             lanes: Lanes::new(),
             subscriptions: Subscriptions::new(),
             outbox: Outbox::default(),
+            rejoin_later: Vec::new(),
             out: Vec::new(),
             counted: Counted::default(),
             shared,
@@ -89,6 +92,7 @@ impl Session {
 
     /// A text frame came.
     pub(super) fn on_text(&mut self, text: &str) {
+        self.shared.faults.at("connection.text");
         let frame = parse(text);
         match frame.request {
             Ok(request) => self.on_request(request, frame.corr),
@@ -205,20 +209,33 @@ impl Session {
             return self.write_err(corr.as_ref(), &failure);
         }
         let member = self.shared.next_number();
-        self.subscriptions.add(key, member, opts.member.auto_ack);
+        self.subscriptions.add(key.clone(), member, opts.clone());
         let ticket = self.lanes.open_single(corr, Some(member));
+        self.send_subscribe(member, ticket, key, opts, None);
+    }
+
+    fn send_subscribe(
+        &mut self,
+        member: MemberId,
+        ticket: Ticket,
+        (topic, group): Key,
+        opts: SubscribeOpts,
+        position: Option<u64>,
+    ) {
         let reply = self.reply(ticket, ErrorCode::StoreUnavailable);
         let connection = self.handle.clone();
         let mut message = Subscribe {
             member,
             group,
+            position,
             opts,
             connection,
             reply,
         };
         for _ in 0..2 {
-            let Some(handle) = self.shared.topics.topic(&topic, &self.shared) else {
-                break;
+            let handle = match self.shared.topics.topic(&topic, &self.shared) {
+                Ok(handle) => handle,
+                Err(failure) => return message.reply.fail(failure),
             };
             match handle.offer(message, 0) {
                 Ok(()) => return,
@@ -231,6 +248,22 @@ impl Session {
         }
         let failure = Failure::new(ErrorCode::Overloaded, "too much waits for this topic").retry_after(100);
         message.reply.fail(failure);
+    }
+
+    /// Whoever fed a subscription died: it is joined again, and its client does not notice.
+    pub(super) fn on_feed_lost(&mut self, lost: FeedLost) {
+        if self.subscriptions.lost(lost) {
+            self.credit.close(lost.member);
+            self.rejoin(lost.member);
+        }
+    }
+
+    /// Joins a lost subscription again.
+    pub(super) fn rejoin(&mut self, member: MemberId) {
+        if let Some((key, opts, position)) = self.subscriptions.next_rejoin(member) {
+            let ticket = self.lanes.open_single(None, Some(member));
+            self.send_subscribe(member, ticket, key, opts, position);
+        }
     }
 
     fn operate(&mut self, topic: TopicName, group: Option<GroupName>, operation: Operation, corr: Option<Corr>) {
@@ -289,13 +322,22 @@ impl Session {
             match (result, member) {
                 (Ok(Outcome::Answer(answer)), _) => self.out.push(encode_ok(corr.as_ref(), &answer)),
                 (Ok(Outcome::Subscribed(feed)), Some(member)) => {
-                    self.out.push(encode_ok(corr.as_ref(), &Answer::Ok));
+                    if !self.subscriptions.is_rejoining(member) {
+                        self.out.push(encode_ok(corr.as_ref(), &Answer::Ok));
+                    }
                     self.credit.open(member);
                     if !self.subscriptions.joined(member, feed) {
                         self.credit.close(member);
                     }
                 }
                 (Ok(Outcome::Subscribed(_)), None) => {}
+                (Err(failure), Some(member)) if self.subscriptions.is_rejoining(member) => {
+                    if self.subscriptions.may_rejoin(member, failure.code) {
+                        self.rejoin_later.push(member);
+                    } else {
+                        self.on_end(&EndSubscription { member, failure });
+                    }
+                }
                 (Err(failure), member) => {
                     if let Some(member) = member {
                         self.subscriptions.refused(member);

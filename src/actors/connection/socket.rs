@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use actix::prelude::*;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -17,10 +18,13 @@ use super::session::Session;
 use super::watchdog::cut_off;
 use super::{ConnectionHandle, Outlet};
 use crate::actors::handle::post_to;
-use crate::actors::messages::{Answers, Deliver, EndSubscription, GoAway, WantCredit};
+use crate::actors::messages::{Answers, Deliver, EndSubscription, FeedLost, GoAway, WantCredit};
 use crate::actors::shared::Shared;
+use crate::domain::group::MemberId;
 use crate::protocol::CloseCode;
 
+/// How long a subscription that was lost waits before it is tried again.
+const REJOIN_AGAIN: Duration = Duration::from_millis(200);
 /// How many pings a peer may leave unanswered.
 const PINGS_MISSED_MAX: u32 = 2;
 
@@ -116,6 +120,10 @@ impl Outlet for Socket {
         post_to(&self.actor, away);
     }
 
+    fn feed_lost(&self, lost: FeedLost) {
+        post_to(&self.actor, lost);
+    }
+
     fn over_buffer(&self) {
         let Some(shared) = self.shared.upgrade() else { return };
         if let Some(connection) = shared.connections.get(self.number) {
@@ -149,6 +157,11 @@ impl ActorFuture<ConnectionActor> for GrantWhenWritten {
 #[rtype(result = "()")]
 struct FlushPublishes;
 
+/// A lost subscription is tried again.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Rejoin(MemberId);
+
 impl ConnectionActor {
     /// Does something with the session, then writes what came of it and grants credit.
     fn turn(&mut self, ctx: &mut Ctx, act: impl FnOnce(&mut Session)) {
@@ -162,6 +175,9 @@ impl ConnectionActor {
         let counted = std::mem::take(&mut session.counted);
         let answers = bytes - counted.event_frames;
         self.backlog.encoded(counted.answers_sent, answers, counted.events);
+        for member in session.rejoin_later.drain(..) {
+            ctx.notify_later(Rejoin(member), REJOIN_AGAIN);
+        }
         if session.has_publishes() && !self.flushing {
             self.flushing = true;
             ctx.notify(FlushPublishes);
@@ -271,6 +287,9 @@ impl Actor for ConnectionActor {
 
     fn stopped(&mut self, _: &mut Ctx) {
         self.session = None;
+        self.shared
+            .supervision
+            .ended("connection", &format!("connection {}", self.number));
     }
 }
 
@@ -342,6 +361,22 @@ impl Handler<EndSubscription> for ConnectionActor {
 
     fn handle(&mut self, end: EndSubscription, ctx: &mut Ctx) {
         self.turn(ctx, |session| session.on_end(&end));
+    }
+}
+
+impl Handler<Rejoin> for ConnectionActor {
+    type Result = ();
+
+    fn handle(&mut self, rejoin: Rejoin, ctx: &mut Ctx) {
+        self.turn(ctx, |session| session.rejoin(rejoin.0));
+    }
+}
+
+impl Handler<FeedLost> for ConnectionActor {
+    type Result = ();
+
+    fn handle(&mut self, lost: FeedLost, ctx: &mut Ctx) {
+        self.turn(ctx, |session| session.on_feed_lost(lost));
     }
 }
 

@@ -3,14 +3,19 @@
 use std::collections::HashMap;
 
 use crate::actors::handle::Rejected;
-use crate::actors::messages::{Ack, FeedHandle, Leave, Modack, Nack, SetPaused};
+use crate::actors::messages::{Ack, FeedHandle, FeedLost, Leave, Modack, Nack, SetPaused};
 use crate::actors::reply::Reply;
 use crate::domain::group::{Departure, MemberId};
-use crate::domain::{GroupName, TopicName};
-use crate::protocol::{ErrorCode, Failure};
+use crate::domain::{GroupName, GroupSettingsPatch, TopicName};
+use crate::protocol::{ErrorCode, Failure, SubscribeOpts};
 
 /// The most subscriptions of a connection.
 pub(super) const SUBSCRIPTIONS_MAX: usize = 256;
+
+/// The most operations that wait for a subscription to begin: each may be as large as a frame.
+const WAITING_MAX: usize = 64;
+/// How often a lost subscription is tried again before its client is told that it ended.
+const REJOINS_MAX: u32 = 100;
 
 /// What a client can ask of a subscription that it has.
 #[derive(Debug)]
@@ -44,7 +49,20 @@ pub(super) struct Subscription {
     pub(super) topic: TopicName,
     pub(super) group: Option<GroupName>,
     pub(super) auto_ack: bool,
+    /// As the client asked for it; to be asked again where whoever feeds it dies.
+    opts: SubscribeOpts,
+    paused: bool,
+    /// Set while it is joined again by the gateway's own doing.
+    rejoin: Option<Rejoin>,
     state: State,
+}
+
+/// A subscription that is joined again.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Rejoin {
+    /// Where an ephemeral one goes on.
+    position: Option<u64>,
+    tries: u32,
 }
 
 impl Subscription {
@@ -97,7 +115,7 @@ impl Subscriptions {
         Ok(())
     }
 
-    pub(super) fn add(&mut self, key: Key, member: MemberId, auto_ack: bool) {
+    pub(super) fn add(&mut self, key: Key, member: MemberId, opts: SubscribeOpts) {
         self.by_key.insert(key.clone(), member);
         let state = State::Joining(Vec::new());
         self.by_member.insert(
@@ -105,7 +123,10 @@ impl Subscriptions {
             Subscription {
                 topic: key.0,
                 group: key.1,
-                auto_ack,
+                auto_ack: opts.member.auto_ack,
+                opts,
+                paused: false,
+                rejoin: None,
                 state,
             },
         );
@@ -133,6 +154,46 @@ impl Subscriptions {
         }
     }
 
+    /// Whoever fed a subscription died: what comes from here on waits until it is joined again. False: it has ended.
+    pub(super) fn lost(&mut self, lost: FeedLost) -> bool {
+        let Some(subscription) = self.by_member.get_mut(&lost.member) else {
+            return false;
+        };
+        subscription.state = State::Joining(Vec::new());
+        subscription.rejoin = Some(Rejoin {
+            position: lost.position,
+            tries: 0,
+        });
+        true
+    }
+
+    /// Whether the gateway itself joins the subscription again.
+    pub(super) fn is_rejoining(&self, member: MemberId) -> bool {
+        self.get(member)
+            .is_some_and(|subscription| subscription.rejoin.is_some())
+    }
+
+    /// What to ask for to join a lost subscription again. None: it has ended.
+    pub(super) fn next_rejoin(&mut self, member: MemberId) -> Option<(Key, SubscribeOpts, Option<u64>)> {
+        let subscription = self.by_member.get_mut(&member)?;
+        let rejoin = subscription.rejoin.as_mut()?;
+        rejoin.tries += 1;
+        let mut opts = subscription.opts.clone();
+        if subscription.group.is_some() {
+            // The group is there, and others may have changed its settings since.
+            opts.group = GroupSettingsPatch::default();
+        }
+        let key = (subscription.topic.clone(), subscription.group.clone());
+        Some((key, opts, rejoin.position))
+    }
+
+    /// Whether a failed join is worth another try.
+    pub(super) fn may_rejoin(&self, member: MemberId, code: ErrorCode) -> bool {
+        let passing = matches!(code, ErrorCode::Overloaded | ErrorCode::StoreUnavailable);
+        let rejoin = self.get(member).and_then(|subscription| subscription.rejoin);
+        passing && rejoin.is_some_and(|rejoin| rejoin.tries < REJOINS_MAX)
+    }
+
     /// SUBSCRIBE was answered: what waited for that goes on. True: the subscription is there.
     pub(super) fn joined(&mut self, member: MemberId, feed: FeedHandle) -> bool {
         let Some(subscription) = self.by_member.get_mut(&member) else {
@@ -143,6 +204,11 @@ impl Subscriptions {
             });
             return false;
         };
+        if subscription.rejoin.take().is_some() && subscription.paused {
+            let (reply, _) = Reply::to_caller(ErrorCode::Overloaded);
+            let paused = true;
+            let _ = feed.set_paused(SetPaused { member, paused, reply });
+        }
         let waited = std::mem::replace(&mut subscription.state, State::Joined(feed));
         if let State::Joining(operations) = waited {
             for (operation, reply) in operations {
@@ -169,9 +235,16 @@ impl Subscriptions {
             return reply.fail(Failure::new(ErrorCode::NotSubscribed, msg));
         };
         let feed = match &mut subscription.state {
+            State::Joining(operations) if operations.len() >= WAITING_MAX => {
+                let msg = "too much waits for this subscription to begin";
+                return reply.fail(Failure::new(ErrorCode::Overloaded, msg).retry_after(100));
+            }
             State::Joining(operations) => return operations.push((operation, reply)),
             State::Joined(feed) => feed.clone(),
         };
+        if let Operation::SetPaused(paused) = operation {
+            subscription.paused = paused;
+        }
         let rejected = match (operation, &feed) {
             (Operation::Leave, _) => {
                 self.remove(member);

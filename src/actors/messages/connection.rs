@@ -58,6 +58,16 @@ pub struct EndSubscription {
     pub failure: Failure,
 }
 
+/// Whoever fed a subscription died: the connection subscribes anew by itself.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct FeedLost {
+    /// Which subscription.
+    pub member: MemberId,
+    /// For an ephemeral one, the last seq that it was handed or that was left out.
+    pub position: Option<u64>,
+}
+
 /// The gateway closes the connection.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]

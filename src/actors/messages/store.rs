@@ -3,10 +3,8 @@
 use actix::Message;
 use tokio::sync::oneshot;
 
-use crate::actors::handle::Handle;
 use crate::actors::reply::Reply;
-use crate::actors::subscription::SubscriptionActor;
-use crate::actors::topic::TopicActor;
+use crate::actors::store::Completion;
 use crate::domain::{CursorUpdate, GroupName, NewEvent, TopicName};
 use crate::store::{Refused, StoreError, Write, Written};
 
@@ -16,10 +14,8 @@ use crate::store::{Refused, StoreError, Write, Written};
 pub struct AppendEvents {
     /// Which topic.
     pub topic: TopicName,
-    /// Who gets [`super::AppendsDone`].
-    pub owner: Handle<TopicActor>,
-    /// The appends, in order.
-    pub appends: Vec<(Vec<NewEvent>, Vec<AppendPart>)>,
+    /// The appends, in order, each with who gets [`super::AppendsDone`].
+    pub appends: Vec<(Vec<NewEvent>, Completion)>,
 }
 
 /// One publish within an append.
@@ -50,7 +46,7 @@ pub struct SaveCursors {
     /// What goes to `dlq.<topic>` in the same step.
     pub dead_letters: Vec<NewEvent>,
     /// Who gets [`super::CursorsSaved`].
-    pub owner: Handle<SubscriptionActor>,
+    pub done: Completion,
 }
 
 /// Any other write, for someone who waits for it.

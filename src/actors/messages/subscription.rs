@@ -95,6 +95,11 @@ pub struct SaveStalled;
 #[rtype(result = "()")]
 pub struct Stop;
 
+/// The topic's actor died: the group ends, and its members subscribe anew.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct TopicLost;
+
 /// Shutdown: tells when all that the group knows is durable.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]

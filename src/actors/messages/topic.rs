@@ -37,6 +37,8 @@ pub struct Subscribe {
     pub member: MemberId,
     /// None for an ephemeral subscription.
     pub group: Option<GroupName>,
+    /// For an ephemeral subscription that was lost: the last seq that it had, instead of `opts.from`.
+    pub position: Option<u64>,
     /// What the client asked for.
     pub opts: SubscribeOpts,
     /// Where its events go.

@@ -9,8 +9,13 @@ use crate::actors::topic::TopicActor;
 use crate::protocol::{ErrorCode, Failure};
 use crate::store::{Refused, StoreError, Written};
 
-/// Who waits for one write.
-pub(super) enum Completion {
+/// Who waits for one write. One that is dropped, because an actor died with it, tells them that the write is lost: so
+/// nobody waits for ever.
+#[derive(Debug)]
+pub struct Completion(Option<Waiting>);
+
+#[derive(Debug)]
+enum Waiting {
     Append {
         owner: Handle<TopicActor>,
         parts: Vec<AppendPart>,
@@ -22,35 +27,69 @@ pub(super) enum Completion {
 }
 
 impl Completion {
+    /// A topic waits for an append.
+    pub(in crate::actors) fn append(owner: Handle<TopicActor>, parts: Vec<AppendPart>) -> Completion {
+        Completion(Some(Waiting::Append { owner, parts }))
+    }
+
+    /// A group waits for its cursors.
+    pub(in crate::actors) fn cursors(owner: Handle<SubscriptionActor>) -> Completion {
+        Completion(Some(Waiting::Cursors { owner }))
+    }
+
+    pub(super) fn caller(sender: oneshot::Sender<PerformResult>) -> Completion {
+        Completion(Some(Waiting::Caller(Some(sender))))
+    }
+
+    /// The write was never taken: its parts go back.
+    pub(in crate::actors) fn take_back(mut self) -> Vec<AppendPart> {
+        match self.0.take() {
+            Some(Waiting::Append { parts, .. }) => parts,
+            _ => Vec::new(),
+        }
+    }
+
     /// Tells the one who waits.
-    pub(super) fn finish(self, result: PerformResult) {
-        match self {
-            Completion::Append { owner, parts } => owner.post(AppendsDone {
+    pub(super) fn finish(mut self, result: PerformResult) {
+        self.tell(result);
+    }
+
+    fn tell(&mut self, result: PerformResult) {
+        match self.0.take() {
+            Some(Waiting::Append { owner, parts }) => owner.post(AppendsDone {
                 results: vec![(appended(result), parts)],
             }),
-            Completion::Cursors { owner } => owner.post(CursorsSaved(appended(result))),
-            Completion::Caller(sender) => {
-                if let Some(sender) = sender {
-                    let _ = sender.send(result);
-                }
-            }
+            Some(Waiting::Cursors { owner }) => owner.post(CursorsSaved(appended(result))),
+            Some(Waiting::Caller(Some(sender))) => drop(sender.send(result)),
+            Some(Waiting::Caller(None)) | None => {}
         }
     }
 
     /// The deadline is over, the write still under way: clients are told now, actors when it is done.
     pub(super) fn stalled(&mut self) {
-        match self {
-            Completion::Append { parts, .. } => {
+        match &mut self.0 {
+            Some(Waiting::Append { parts, .. }) => {
                 for reply in parts.iter_mut().filter_map(|part| part.reply.take()) {
                     reply.fail(store_unavailable(&super::stalled_error()));
                 }
             }
-            Completion::Cursors { owner } => owner.post(SaveStalled),
-            Completion::Caller(sender) => {
+            Some(Waiting::Cursors { owner }) => owner.post(SaveStalled),
+            Some(Waiting::Caller(sender)) => {
                 if let Some(sender) = sender.take() {
                     let _ = sender.send(Err(super::stalled_error()));
                 }
             }
+            None => {}
+        }
+    }
+}
+
+impl Drop for Completion {
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            self.tell(Err(StoreError::Unavailable(
+                "its actor failed with this write in its hands".into(),
+            )));
         }
     }
 }
@@ -58,9 +97,9 @@ impl Completion {
 /// Hands out a commit's results; a topic gets all of its own in one message.
 pub(super) fn finish_all(completions: Vec<Completion>, results: Vec<Result<Written, Refused>>) {
     let mut by_topic: Vec<(Handle<TopicActor>, AppendsDone)> = Vec::new();
-    for (completion, result) in completions.into_iter().zip(results) {
-        match completion {
-            Completion::Append { owner, parts } => {
+    for (mut completion, result) in completions.into_iter().zip(results) {
+        match completion.0.take() {
+            Some(Waiting::Append { owner, parts }) => {
                 let entry = (appended(Ok(result)), parts);
                 match by_topic
                     .iter_mut()
@@ -72,7 +111,7 @@ pub(super) fn finish_all(completions: Vec<Completion>, results: Vec<Result<Writt
                     None => by_topic.push((owner, AppendsDone { results: vec![entry] })),
                 }
             }
-            other => other.finish(Ok(result)),
+            other => Completion(other).finish(Ok(result)),
         }
     }
     for (owner, done) in by_topic {

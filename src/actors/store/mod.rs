@@ -15,10 +15,11 @@ use actix::prelude::*;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use self::completion::Completion;
+pub use self::completion::Completion;
 pub(super) use self::completion::store_unavailable;
 use super::handle::{Admitted, Bounds, Gate, Handle, Permit};
 use super::messages::{AppendEvents, Flush, Perform, SaveCursors};
+use super::supervision::{Faults, Supervision};
 use crate::clock::Clock;
 use crate::domain::NewEvent;
 use crate::store::{CommitResult, Store, StoreError, Write};
@@ -35,6 +36,9 @@ const COMMIT_BYTES_MAX: usize = 16 << 20;
 /// How long a commit may take before its clients are told that the store is unavailable.
 pub const COMMIT_DEADLINE: Duration = Duration::from_secs(10);
 
+/// The name under which the store's actor is supervised; no topic's, for the colon.
+pub const STORE: &str = "store:";
+
 /// A write that waits for its commit.
 struct Pending {
     write: Write,
@@ -49,6 +53,8 @@ pub struct StoreActor {
     store: Arc<dyn Store>,
     clock: Clock,
     metrics: Metrics,
+    supervision: Arc<Supervision>,
+    faults: Faults,
     queue: VecDeque<Pending>,
     /// The running commit's completions, in the order of its writes.
     in_flight: Option<Vec<Completion>>,
@@ -67,11 +73,17 @@ impl StoreActor {
         clock: Clock,
         metrics: Metrics,
         stalled: Arc<AtomicBool>,
+        supervision: Arc<Supervision>,
+        faults: Faults,
     ) -> Handle<StoreActor> {
+        // What the one before it waited for is not this one's to wait for.
+        stalled.store(false, Ordering::Relaxed);
         let addr = StoreActor::start_in_arbiter(arbiter, move |_| StoreActor {
             store,
             clock,
             metrics,
+            supervision,
+            faults,
             queue: VecDeque::new(),
             in_flight: None,
             deadline: None,
@@ -119,6 +131,7 @@ impl StoreActor {
         let commit = self.store.commit(writes, self.clock.now_ms());
         ctx.spawn(commit.into_actor(self).map(move |result, actor, ctx| {
             actor.metrics.commit_took(began.elapsed(), events);
+            actor.faults.at("store.committed");
             actor.committed(result);
             actor.commit_next(ctx);
         }));
@@ -170,25 +183,27 @@ impl Actor for StoreActor {
         // One timer for all commits: actix polls every future of an actor at every wake.
         ctx.run_interval(Duration::from_secs(1), |actor, _| actor.check_deadline());
     }
+
+    fn stopped(&mut self, _: &mut Context<Self>) {
+        self.supervision.ended("store", STORE);
+    }
 }
 
 impl Handler<Admitted<AppendEvents>> for StoreActor {
     type Result = ();
 
     fn handle(&mut self, admitted: Admitted<AppendEvents>, ctx: &mut Context<Self>) {
-        let AppendEvents { topic, owner, appends } = admitted.message;
+        self.faults.at("store.append");
+        let AppendEvents { topic, appends } = admitted.message;
         let permit = Arc::new(admitted.permit);
-        for (events, parts) in appends {
+        for (events, completion) in appends {
             self.enqueue(Pending {
                 bytes: events.iter().map(NewEvent::size).sum(),
                 write: Write::Append {
                     topic: topic.clone(),
                     events,
                 },
-                completion: Completion::Append {
-                    owner: owner.clone(),
-                    parts,
-                },
+                completion,
                 _permit: Some(permit.clone()),
             });
         }
@@ -206,8 +221,9 @@ impl Handler<SaveCursors> for StoreActor {
             epoch,
             updates,
             dead_letters,
-            owner,
+            done,
         } = message;
+        self.faults.at("store.cursors");
         self.enqueue(Pending {
             bytes: dead_letters.iter().map(NewEvent::size).sum(),
             write: Write::SaveCursors {
@@ -217,7 +233,7 @@ impl Handler<SaveCursors> for StoreActor {
                 updates,
                 dead_letters,
             },
-            completion: Completion::Cursors { owner },
+            completion: done,
             _permit: None,
         });
         self.commit_next(ctx);
@@ -232,7 +248,7 @@ impl Handler<Admitted<Perform>> for StoreActor {
         self.enqueue(Pending {
             bytes: 0,
             write,
-            completion: Completion::Caller(Some(result)),
+            completion: Completion::caller(result),
             _permit: Some(Arc::new(admitted.permit)),
         });
         self.commit_next(ctx);

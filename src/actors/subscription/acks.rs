@@ -15,14 +15,16 @@ pub(super) struct DeferredAck {
     /// Ascending.
     seqs: Vec<u64>,
     reply: Reply,
+    /// Keeps its place at the gate: a client decides how many of these there are.
+    _permit: Permit,
 }
 
 /// An ack with ids that are not in the window.
 pub(super) struct UnresolvedAck {
     ids: Vec<Box<str>>,
     reply: Reply,
-    /// Until the store was asked it counts as waiting.
-    _permit: Permit,
+    /// Until it is settled it counts as waiting.
+    permit: Permit,
 }
 
 /// What the store knows of ids that are not in the window.
@@ -38,6 +40,7 @@ impl Handler<Admitted<Ack>> for SubscriptionActor {
 
     fn handle(&mut self, admitted: Admitted<Ack>, ctx: &mut Context<Self>) {
         self.breathe(ctx);
+        self.shared.faults.at("group.ack");
         let Admitted {
             message: Ack { ids, reply },
             permit,
@@ -55,7 +58,7 @@ impl Handler<Admitted<Ack>> for SubscriptionActor {
             self.unresolved.push(UnresolvedAck {
                 ids: unknown,
                 reply,
-                _permit: permit,
+                permit,
             });
             self.look_up(ctx);
         }
@@ -87,9 +90,9 @@ impl SubscriptionActor {
                     match found {
                         Ok((seqs, complete)) => {
                             let mut seqs = seqs.into_iter();
-                            for UnresolvedAck { ids, reply, .. } in acks {
+                            for UnresolvedAck { ids, reply, permit } in acks {
                                 let seqs = seqs.by_ref().take(ids.len()).collect();
-                                actor.looked_up(Lookup { ids, seqs, complete }, reply);
+                                actor.looked_up(Lookup { ids, seqs, complete }, reply, permit);
                             }
                         }
                         Err(failure) => acks.into_iter().for_each(|ack| ack.reply.fail(failure.clone())),
@@ -100,7 +103,7 @@ impl SubscriptionActor {
         );
     }
 
-    fn looked_up(&mut self, found: Lookup, reply: Reply) {
+    fn looked_up(&mut self, found: Lookup, reply: Reply, permit: Permit) {
         let Some((group, _)) = &mut self.state else { return };
         let mut later = Vec::new();
         for (id, seq) in found.ids.iter().zip(&found.seqs) {
@@ -123,7 +126,11 @@ impl SubscriptionActor {
         if later.is_empty() {
             self.waiting.push(reply);
         } else {
-            self.deferred.push(DeferredAck { seqs: later, reply });
+            self.deferred.push(DeferredAck {
+                seqs: later,
+                reply,
+                _permit: permit,
+            });
         }
     }
 

@@ -4,7 +4,7 @@ use actix::prelude::*;
 
 use super::{Member, SubscriptionActor, load};
 use crate::actors::handle::Admitted;
-use crate::actors::messages::{FeedHandle, GrantCredit, Join, Leave, SetPaused};
+use crate::actors::messages::{FeedHandle, GrantCredit, GroupIdle, Join, Leave, SetPaused};
 use crate::actors::reply::Outcome;
 use crate::actors::store::store_unavailable;
 use crate::domain::GroupSettings;
@@ -40,7 +40,11 @@ impl SubscriptionActor {
                 actor.adopt(created);
                 actor.admit(join, ctx);
             }
-            Err(failure) => join.reply.fail(failure),
+            Err(failure) => {
+                join.reply.fail(failure);
+                // A group that could not be made does not stay for its idle time.
+                actor.owner.post(GroupIdle(actor.name.clone()));
+            }
         }));
     }
 

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use self::acks::{DeferredAck, UnresolvedAck};
 use super::connection::ConnectionHandle;
 use super::handle::{Bounds, Gate, Handle};
-use super::messages::{Drain, GroupIdle, LogTrimmed, Stop, TailMoved};
+use super::messages::{Drain, FeedLost, GroupIdle, LogTrimmed, Stop, TailMoved, TopicLost};
 use super::reply::Reply;
 use super::shared::Shared;
 use super::topic::{SLICE, Tail, TopicActor};
@@ -166,6 +166,14 @@ impl SubscriptionActor {
         }
     }
 
+    /// The group ends without its doing: its members subscribe anew, to the actor that follows.
+    fn lose_members(&mut self) {
+        self.gate.close();
+        for (member, entry) in self.members.drain() {
+            entry.connection.feed_lost(FeedLost { member, position: None });
+        }
+    }
+
     /// The group cannot go on: its members are told, and the next one starts it anew.
     fn give_up(&mut self, failure: &crate::protocol::Failure, ctx: &mut Context<Self>) {
         tracing::error!(topic = %self.topic, group = %self.name, reason = %failure.msg, "a group ends");
@@ -191,6 +199,11 @@ impl Actor for SubscriptionActor {
 
     fn stopped(&mut self, _: &mut Context<Self>) {
         self.gate.close();
+        let name = format!("{}::{}", self.topic, self.name);
+        if self.shared.supervision.ended("subscription", &name) {
+            self.give_room_back();
+            self.lose_members();
+        }
         self.metrics.inflight.set(0);
     }
 }
@@ -201,6 +214,7 @@ impl Handler<TailMoved> for SubscriptionActor {
     fn handle(&mut self, _: TailMoved, ctx: &mut Context<Self>) {
         // Before the tail is read: news that come from here on send another one.
         self.woken.store(false, Ordering::Release);
+        self.shared.faults.at("group.tail");
         self.breathe(ctx);
         self.pump(ctx);
     }
@@ -225,6 +239,15 @@ impl Handler<Drain> for SubscriptionActor {
     fn handle(&mut self, message: Drain, ctx: &mut Context<Self>) {
         self.drains.push(message.0);
         self.pump(ctx);
+    }
+}
+
+impl Handler<TopicLost> for SubscriptionActor {
+    type Result = ();
+
+    fn handle(&mut self, _: TopicLost, ctx: &mut Context<Self>) {
+        self.lose_members();
+        ctx.stop();
     }
 }
 

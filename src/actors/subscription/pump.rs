@@ -139,7 +139,7 @@ impl SubscriptionActor {
     }
 
     /// What was taken and not used is for others.
-    fn give_room_back(&mut self) {
+    pub(super) fn give_room_back(&mut self) {
         let Some((group, _)) = &mut self.state else { return };
         for id in self.roomy.drain(..) {
             let bytes = group.take_back_bytes(id);

@@ -9,7 +9,7 @@ use super::SubscriptionActor;
 use super::dead_letter::dead_letter;
 use crate::actors::messages::{CursorsSaved, EventsAppended, SaveCursors, SaveStalled};
 use crate::actors::reply::{Outcome, ReplyBatch};
-use crate::actors::store::store_unavailable;
+use crate::actors::store::{Completion, store_unavailable};
 use crate::protocol::{Answer, ErrorCode, Failure};
 use crate::store::{Appended, StoreError};
 
@@ -52,7 +52,7 @@ impl SubscriptionActor {
             epoch: claim.epoch,
             updates: changes.updates,
             dead_letters: changes.dead.iter().map(letter).collect(),
-            owner,
+            done: Completion::cursors(owner),
         };
         self.saving = Some(std::mem::take(&mut self.waiting));
         self.shared.writer.post(save);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::tail::{Tail, TailRead};
 use crate::actors::connection::ConnectionHandle;
-use crate::actors::messages::{Deliver, Push, WantCredit};
+use crate::actors::messages::{Deliver, FeedLost, Push, WantCredit};
 use crate::domain::group::MemberId;
 use crate::domain::{Event, Filter};
 
@@ -52,6 +52,14 @@ impl Feed {
             asked: false,
             reading: false,
         }
+    }
+
+    /// The topic's actor dies: the connection goes on from here with the next one.
+    pub(super) fn lose(&self) {
+        self.connection.feed_lost(FeedLost {
+            member: self.member,
+            position: Some(self.position),
+        });
     }
 
     pub(super) fn grant(&mut self, events: u32) {

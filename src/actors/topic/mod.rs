@@ -19,7 +19,7 @@ pub(super) use self::publish::over_capacity;
 pub use self::tail::{Tail, TailRead};
 use super::handle::{Admitted, Bounds, Gate, Handle};
 use super::limiter::Limiter;
-use super::messages::{Drain, DrainGroups, EventsAppended, GroupIdle, LogTrimmed, Stop, TailMoved};
+use super::messages::{Drain, DrainGroups, EventsAppended, GroupIdle, LogTrimmed, Stop, TailMoved, TopicLost};
 use super::shared::Shared;
 use super::subscription::SubscriptionActor;
 use crate::domain::group::MemberId;
@@ -198,6 +198,10 @@ impl Actor for TopicActor {
 
     fn stopped(&mut self, _: &mut Context<Self>) {
         self.gate.close();
+        if self.shared.supervision.ended("topic", self.name.as_str()) {
+            self.groups.values().for_each(|group| group.handle.post(TopicLost));
+            self.feeds.values().for_each(Feed::lose);
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::actors::handle::Admitted;
 use crate::actors::limiter::{Denied, retry_after_ms};
 use crate::actors::messages::{AppendEvents, AppendPart, AppendsDone, Publish, PublishRequest};
 use crate::actors::reply::{Outcome, ReplyBatch};
-use crate::actors::store::store_unavailable;
+use crate::actors::store::{Completion, store_unavailable};
 use crate::domain::NewEvent;
 use crate::protocol::{Answer, Draft, ErrorCode, Failure};
 use crate::store::{Appended, Refused};
@@ -20,6 +20,7 @@ impl Handler<Admitted<Publish>> for TopicActor {
 
     fn handle(&mut self, admitted: Admitted<Publish>, ctx: &mut Context<Self>) {
         self.breathe(ctx);
+        self.shared.faults.at("topic.publish");
         let mut refused = ReplyBatch::default();
         let mut appends: Vec<(Vec<NewEvent>, Vec<AppendPart>)> = Vec::new();
         let (mut bytes, mut open_bytes) = (0, usize::MAX);
@@ -83,10 +84,10 @@ impl TopicActor {
             return;
         };
         let count = appends.len();
+        let with_owner = |(events, parts)| (events, Completion::append(owner.clone(), parts));
         let message = AppendEvents {
             topic: self.name.clone(),
-            owner,
-            appends,
+            appends: appends.into_iter().map(with_owner).collect(),
         };
         match self.shared.writer.offer(message, bytes) {
             Ok(()) => self.appends += count,
@@ -95,7 +96,7 @@ impl TopicActor {
                 for reply in message
                     .appends
                     .into_iter()
-                    .flat_map(|(_, parts)| parts)
+                    .flat_map(|(_, completion)| completion.take_back())
                     .filter_map(|part| part.reply)
                 {
                     let msg = "too much waits to be written to the store";
@@ -123,6 +124,7 @@ impl Handler<AppendsDone> for TopicActor {
 
     fn handle(&mut self, done: AppendsDone, ctx: &mut Context<Self>) {
         self.breathe(ctx);
+        self.shared.faults.at("topic.appended");
         self.appends = self.appends.saturating_sub(done.results.len());
         let mut answers = ReplyBatch::default();
         let mut events = Vec::new();

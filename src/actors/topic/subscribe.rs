@@ -41,8 +41,17 @@ impl TopicActor {
         let Some(topic) = self.handle.clone() else { return };
         if self.groups.get(name).is_some_and(|group| !group.handle.is_open()) {
             tracing::warn!(topic = %self.name, group = %name, "a group's actor had ended and is started again");
-            self.shared.metrics.actor_restarted("subscription");
             self.groups.remove(name);
+        }
+        let running = self.groups.contains_key(name);
+        let may_start = || self.shared.supervision.may_start(&format!("{}::{name}", self.name));
+        if let Err(failure) = if running { Ok(()) } else { may_start() } {
+            return reply.fail(failure);
+        }
+        // A name alone starts an actor, before the store can refuse the group.
+        if !running && self.groups.len() > self.shared.config.gateway.max_groups_per_topic {
+            let msg = "as many groups of this topic are in use as may be (gateway.max_groups_per_topic)";
+            return reply.fail(Failure::new(ErrorCode::Overloaded, msg).retry_after(1_000));
         }
         let group = self.groups.entry(name.clone()).or_insert_with(|| {
             let woken = Arc::new(AtomicBool::new(false));
@@ -74,12 +83,19 @@ impl TopicActor {
     fn follow(&mut self, subscribe: Subscribe, ctx: &mut Context<Self>) {
         let Subscribe {
             member,
+            position,
             opts,
             connection,
             reply,
             ..
         } = subscribe;
-        let start = start_seq(self.shared.clone(), self.name.clone(), self.tail.clone(), opts.from);
+        let begin = start_seq(self.shared.clone(), self.name.clone(), self.tail.clone(), opts.from);
+        let start = async move {
+            match position {
+                Some(position) => Ok(position),
+                None => begin.await,
+            }
+        };
         // The tail cannot move meanwhile: `latest` means latest at the time of the OK.
         ctx.wait(start.into_actor(self).map(move |start, actor, ctx| {
             let position = match start {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
+use tidegate::actors::shared::Timing;
+use tidegate::actors::supervision::Faults;
 use tidegate::config::{Sources, load};
 use tidegate::server::Gateway;
 use tokio::net::TcpStream;
@@ -25,6 +27,11 @@ pub struct TestGateway {
 impl TestGateway {
     /// With the memory store and limits off, and what `set` says.
     pub fn start(set: &[&str]) -> TestGateway {
+        TestGateway::start_with(set, Timing::default(), Faults::default())
+    }
+
+    /// The same, with other times and with faults.
+    pub fn start_with(set: &[&str], timing: Timing, faults: Faults) -> TestGateway {
         let defaults = [
             "gateway.listen=127.0.0.1:0",
             "replay.listen=off",
@@ -43,7 +50,9 @@ impl TestGateway {
         let (started, address) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             actix::System::new().block_on(async move {
-                let gateway = Gateway::start(config).await.expect("a gateway that starts");
+                let gateway = Gateway::start_with(config, timing, faults)
+                    .await
+                    .expect("a gateway that starts");
                 started.send(gateway.address()).expect("a test that waits");
                 let stopped = async {
                     let _ = stopped.await;
@@ -64,11 +73,7 @@ impl TestGateway {
         let (socket, _) = connect_async(format!("ws://{}/ws", self.address))
             .await
             .expect("a gateway that listens");
-        Client {
-            socket,
-            events: Vec::new(),
-            corr: 0,
-        }
+        Client::over(socket)
     }
 }
 
@@ -92,6 +97,15 @@ pub struct Client {
 }
 
 impl Client {
+    /// A client over an open WebSocket.
+    pub fn over(socket: WebSocketStream<MaybeTlsStream<TcpStream>>) -> Client {
+        Client {
+            socket,
+            events: Vec::new(),
+            corr: 0,
+        }
+    }
+
     /// Sends a text as it is.
     pub async fn send_text(&mut self, text: impl Into<String>) {
         self.socket
