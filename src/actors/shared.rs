@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::oneshot;
 
-use super::auth::Authenticator;
 use super::connection::Connections;
 use super::handle::Handle;
 use super::messages::{Perform, PerformResult};
 use super::registry::Registry;
 use super::store::StoreActor;
+use crate::auth::Authenticator;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::store::{Store, StoreError, Write};
@@ -34,7 +34,7 @@ pub struct Shared {
     /// The connections that are open.
     pub connections: Connections,
     /// Who may do what.
-    pub auth: Box<dyn Authenticator>,
+    pub auth: Authenticator,
     /// Set while the store is over its deadline.
     pub store_stalled: Arc<AtomicBool>,
     /// Set once the gateway takes no new work.

@@ -1,6 +1,12 @@
 //! The gateway as a whole: puts stores, actors and listeners together, runs them, and takes them down in order.
 
+mod caller;
+mod client_address;
+mod guard;
 mod http;
+mod origin;
+mod refusal;
+mod reload;
 mod shutdown;
 
 use std::net::SocketAddr;
@@ -8,17 +14,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use actix::Arbiter;
+use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer, web};
 
-use crate::actors::auth::authenticator;
+pub use self::reload::Reloader;
 use crate::actors::connection::Connections;
 use crate::actors::registry::Registry;
 use crate::actors::shared::Shared;
 use crate::actors::store::StoreActor;
+use crate::auth::Authenticator;
 use crate::clock::Clock;
 use crate::config::{Config, Exposure, StoreKind, exposure};
 use crate::store::{EmbeddedStore, MemoryStore, OpenError, RoutedStore, Store, StoreError, StoreOptions};
 use crate::telemetry::Metrics;
+use crate::tls::{self, Certificate};
 
 /// Why the gateway did not start or ended.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +75,7 @@ pub struct Gateway {
     address: SocketAddr,
     server: actix_web::dev::Server,
     arbiters: Vec<Arbiter>,
+    certificate: Option<Arc<Certificate>>,
 }
 
 impl Gateway {
@@ -74,12 +84,20 @@ impl Gateway {
         match exposure(&config) {
             Exposure::Refused(why) => return Err(ServeError::Refused(why)),
             Exposure::Local => {}
+            Exposure::OpenWithAuth if config.tls.is_none() => {
+                tracing::warn!(
+                    "tokens travel in the clear: set tls.cert and tls.key, or put a proxy with TLS in front"
+                );
+            }
             Exposure::OpenWithAuth => {}
             Exposure::OpenInsecure => {
                 tracing::warn!("this gateway can be reached from other machines, and everyone there has full rights");
             }
         }
-        let auth = authenticator(&config.auth).map_err(ServeError::Refused)?;
+        let (clock, metrics) = (Clock::new(), Metrics::new());
+        let auth = Authenticator::new(&config.auth, clock.clone(), metrics.clone()).map_err(ServeError::Refused)?;
+        let certificate = config.tls.as_ref().map(Certificate::read).transpose();
+        let certificate = certificate.map_err(ServeError::Refused)?;
         if matches!(config.auth, crate::config::Auth::None) {
             tracing::warn!(
                 "no authentication: everyone who can reach {} has full rights",
@@ -88,7 +106,6 @@ impl Gateway {
         }
         let store = open_store(&config)?;
         check_partitions(&config, store.as_ref()).await?;
-        let (clock, metrics) = (Clock::new(), Metrics::new());
         let stalled = Arc::new(AtomicBool::new(false));
         // The store and the topics have threads of their own: a busy socket does not hold them up.
         let arbiters: Vec<Arbiter> = (0..1 + topic_arbiters()).map(|_| Arbiter::new()).collect();
@@ -117,19 +134,37 @@ impl Gateway {
         });
         let listen = shared.config.gateway.listen;
         let data = web::Data::from(shared.clone());
-        let server = HttpServer::new(move || App::new().app_data(data.clone()).configure(http::routes))
+        let app = move || {
+            App::new()
+                .app_data(data.clone())
+                .wrap(from_fn(guard::guard))
+                .configure(http::routes)
+        };
+        let server = HttpServer::new(app)
             .disable_signals()
             .client_request_timeout(std::time::Duration::from_secs(10))
-            .shutdown_timeout(1)
-            .bind(listen)
-            .map_err(|error| ServeError::Listen { address: listen, error })?;
+            .shutdown_timeout(1);
+        let server = match &certificate {
+            Some(certificate) => {
+                let config = tls::server_config(certificate.clone()).map_err(ServeError::Refused)?;
+                server.bind_rustls_0_23(listen, config)
+            }
+            None => server.bind(listen),
+        };
+        let server = server.map_err(|error| ServeError::Listen { address: listen, error })?;
         let address = server.addrs().first().copied().unwrap_or(listen);
         Ok(Gateway {
             shared,
             address,
             server: server.run(),
             arbiters,
+            certificate,
         })
+    }
+
+    /// The way to give the running gateway new keys, secrets and certificates.
+    pub fn reloader(&self) -> Reloader {
+        Reloader::new(self.shared.clone(), self.certificate.clone())
     }
 
     /// Where it listens: the port that was found, where the configuration says 0.

@@ -6,6 +6,7 @@
 mod credit;
 mod lanes;
 mod publish;
+mod rights;
 mod room;
 mod session;
 mod socket;

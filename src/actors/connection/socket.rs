@@ -1,5 +1,6 @@
 //! ConnectionActor: one for each WebSocket. The only module that knows actix-web-actors.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,11 +20,14 @@ use crate::protocol::CloseCode;
 const PING: Duration = Duration::from_secs(15);
 /// How many pings a peer may leave unanswered.
 const PINGS_MISSED_MAX: u32 = 2;
+/// How often the end of a token is looked for at least: the machine's clock may be set meanwhile.
+const EXPIRY_LOOK: Duration = Duration::from_secs(60);
 
 /// A WebSocket. See the [module](self).
 pub struct ConnectionActor {
     shared: Arc<Shared>,
     number: u64,
+    client: IpAddr,
     /// Set in `started`, before any frame.
     session: Option<Session>,
     /// Fragments of a message that is not complete.
@@ -35,6 +39,8 @@ pub struct ConnectionActor {
     flushing: bool,
     /// Whether a timer waits for a push token.
     pacing: bool,
+    /// The timer that looks whether the token has expired.
+    expiry: Option<SpawnHandle>,
 }
 
 /// Answers an upgrade with a WebSocket.
@@ -42,17 +48,20 @@ pub fn upgrade(
     request: &HttpRequest,
     payload: web::Payload,
     shared: Arc<Shared>,
+    client: IpAddr,
 ) -> Result<HttpResponse, actix_web::Error> {
     let frame_bytes = shared.config.limits.frame_bytes;
     let actor = ConnectionActor {
         number: shared.next_number(),
         shared,
+        client,
         session: None,
         fragments: Vec::new(),
         fragments_text: false,
         pings_missed: 0,
         flushing: false,
         pacing: false,
+        expiry: None,
     };
     ws::WsResponseBuilder::new(actor, request, payload)
         .frame_size(frame_bytes)
@@ -107,7 +116,34 @@ impl ConnectionActor {
             self.flushing = true;
             ctx.notify(FlushPublishes);
         }
+        let (waiting, renewed) = (session.waiting_auth.take(), session.take_renewed());
+        if let Some(auth) = waiting {
+            // What comes after an AUTH waits for its rights.
+            ctx.wait(auth.into_actor(self).map(|(result, corr), actor, ctx| {
+                actor.turn(ctx, |session| session.authenticated(result, corr.as_ref()));
+            }));
+        }
+        if renewed {
+            self.watch_expiry(ctx);
+        }
         self.grant_credit(ctx);
+    }
+
+    /// Ends the connection when its token expires; looks again where the token was renewed or the clock was set.
+    fn watch_expiry(&mut self, ctx: &mut Ctx) {
+        if let Some(timer) = self.expiry.take() {
+            ctx.cancel_future(timer);
+        }
+        let Some(left) = self.session.as_ref().and_then(Session::time_left) else {
+            return;
+        };
+        if left.is_zero() {
+            if let Some(session) = &mut self.session {
+                session.end_uncounted();
+            }
+            return self.close(CloseCode::Unauthorized, "the token has expired", ctx);
+        }
+        self.expiry = Some(ctx.run_later(left.min(EXPIRY_LOOK), |actor, ctx| actor.watch_expiry(ctx)));
     }
 
     fn grant_credit(&mut self, ctx: &mut Ctx) {
@@ -193,7 +229,7 @@ impl Actor for ConnectionActor {
             return self.close(CloseCode::TryAgainLater, "too many connections", ctx);
         }
         self.shared.metrics.ws_connections().inc();
-        let session = Session::new(self.shared.clone(), handle);
+        let session = Session::new(self.shared.clone(), handle, self.client);
         if !session.is_authenticated() {
             ctx.run_later(self.shared.config.gateway.auth_timeout, |actor, ctx| {
                 if actor
