@@ -9,6 +9,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use actix_web_actors::ws::{self, WebsocketContext};
 use bytestring::ByteString;
 
+use super::rights::WaitingAuth;
 use super::session::Session;
 use super::{ConnectionHandle, Outlet};
 use crate::actors::handle::post_to;
@@ -118,15 +119,19 @@ impl ConnectionActor {
         }
         let (waiting, renewed) = (session.waiting_auth.take(), session.take_renewed());
         if let Some(auth) = waiting {
-            // What comes after an AUTH waits for its rights.
-            ctx.wait(auth.into_actor(self).map(|(result, corr), actor, ctx| {
-                actor.turn(ctx, |session| session.authenticated(result, corr.as_ref()));
-            }));
+            Self::wait_for_auth(auth, ctx);
         }
         if renewed {
             self.watch_expiry(ctx);
         }
         self.grant_credit(ctx);
+    }
+
+    /// What comes after an AUTH waits for its rights.
+    fn wait_for_auth(auth: WaitingAuth, ctx: &mut Ctx) {
+        ctx.wait(actix::fut::wrap_future(auth).map(|(result, corr), actor: &mut Self, ctx| {
+            actor.turn(ctx, |session| session.authenticated(result, corr.as_ref()));
+        }));
     }
 
     /// Ends the connection when its token expires; looks again where the token was renewed or the clock was set.
