@@ -51,12 +51,7 @@ pub(super) async fn guard(
         let answer = preflight_answer(request.headers());
         request.into_response(answer)
     } else {
-        // An extractor's refusal is an error here; the page that was invited may read it.
-        let inner = request.request().clone();
-        match next.call(request).await {
-            Ok(response) => response.map_into_boxed_body(),
-            Err(failed) => ServiceResponse::new(inner, failed.error_response()),
-        }
+        next.call(request).await?.map_into_boxed_body()
     };
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);

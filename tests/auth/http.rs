@@ -37,26 +37,19 @@ pub async fn request(address: SocketAddr, line: &str, headers: &[(&str, &str)]) 
         for (name, value) in headers {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
-        if !line.contains("/ws") {
-            text.push_str("connection: close\r\n");
-        }
         stream.write_all(format!("{text}\r\n").as_bytes()).await.unwrap();
         let mut bytes = Vec::new();
-        // An upgrade that is answered stays open: its head is all there is to read.
-        while !bytes.starts_with(b"HTTP/1.1 101") || !bytes.ends_with(b"\r\n\r\n") {
+        while !is_complete(&bytes) {
             let mut chunk = [0; 4_096];
             let n = stream.read(&mut chunk).await.unwrap();
-            if n == 0 {
-                break;
-            }
+            assert!(n > 0, "cut off after {:?}", String::from_utf8_lossy(&bytes));
             bytes.extend_from_slice(&chunk[..n]);
-            if bytes.starts_with(b"HTTP/1.1 4") && line.contains("/ws") && is_complete(&bytes) {
-                break;
-            }
         }
         String::from_utf8_lossy(&bytes).into_owned()
     };
-    let text = tokio::time::timeout(DEADLINE, exchange).await.expect("an answer in time");
+    let text = tokio::time::timeout(DEADLINE, exchange)
+        .await
+        .expect("an answer in time");
     let (head, body) = text.split_once("\r\n\r\n").expect("a head");
     Answer {
         status: head.split(' ').nth(1).unwrap().parse().unwrap(),
@@ -65,11 +58,12 @@ pub async fn request(address: SocketAddr, line: &str, headers: &[(&str, &str)]) 
     }
 }
 
+/// Whether the head and as much as it announces are there: an upgrade that is answered stays open.
 fn is_complete(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes).to_lowercase();
     let Some((head, body)) = text.split_once("\r\n\r\n") else {
         return false;
     };
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-    length.is_some_and(|length| body.len() >= length.parse().unwrap())
+    let announced = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    body.len() >= announced.map_or(0, |length| length.parse::<usize>().unwrap())
 }

@@ -66,6 +66,12 @@ impl Signer {
 
     /// The public half as a JWK.
     pub fn jwk(&self) -> Value {
+        if self.algorithm == Algorithm::EdDSA {
+            // The key is what follows 12 bytes of DER: the text behind 16 letters of base64.
+            let text: String = self.public_pem.lines().filter(|line| !line.starts_with('-')).collect();
+            let x = text[16..].trim_end_matches('=').replace('+', "-").replace('/', "_");
+            return json!({"kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "use": "sig", "kid": self.kid, "x": x});
+        }
         let mut jwk = Jwk::from_encoding_key(&self.key, self.algorithm).unwrap();
         jwk.common.key_id = self.kid.clone();
         serde_json::to_value(jwk).unwrap()
@@ -104,7 +110,11 @@ impl KeyServer {
     pub fn start(body: Option<String>) -> KeyServer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let (body, hits, stop) = (Arc::new(Mutex::new(body)), Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+        let (body, hits, stop) = (
+            Arc::new(Mutex::new(body)),
+            Arc::<AtomicUsize>::default(),
+            Arc::<AtomicBool>::default(),
+        );
         let shared = (body.clone(), hits.clone(), stop.clone());
         let thread = std::thread::spawn(move || {
             for stream in listener.incoming() {

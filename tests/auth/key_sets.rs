@@ -56,7 +56,11 @@ async fn frames_behind_an_auth_wait_for_its_key() {
     let publish = client.send(json!({"op": "PUBLISH", "topic": "a", "payload": 1})).await;
     for corr in [auth, publish] {
         let answer = client.answer().await;
-        assert_eq!((&answer["op"], &answer["corr"]), (&json!("OK"), &json!(corr)), "{answer}");
+        assert_eq!(
+            (&answer["op"], &answer["corr"]),
+            (&json!("OK"), &json!(corr)),
+            "{answer}"
+        );
     }
 }
 

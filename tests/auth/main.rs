@@ -6,13 +6,13 @@
 #[allow(dead_code)]
 mod support;
 
-// mod door;
-// mod http;
+mod door;
+mod http;
 mod issuer;
 mod key_sets;
 mod lifetime;
-// mod program;
+mod program;
 mod rights;
-// mod secrets;
-// mod tls;
+mod secrets;
+mod tls;
 mod tokens;

@@ -71,7 +71,9 @@ async fn scopes_decide_frame_by_frame() {
     ] {
         reader.err(op, "forbidden").await;
     }
-    reader.err(json!({"op": "PAUSE", "topic": "orders.new"}), "not_subscribed").await;
+    reader
+        .err(json!({"op": "PAUSE", "topic": "orders.new"}), "not_subscribed")
+        .await;
 }
 
 #[actix::test]
@@ -112,14 +114,21 @@ async fn fewer_rights_end_what_they_do_not_cover() {
     let mut ended = Vec::new();
     for _ in 0..2 {
         let frame = member.answer().await;
-        assert_eq!((&frame["op"], &frame["code"]), (&json!("ERR"), &json!("forbidden")), "{frame}");
+        assert_eq!(
+            (&frame["op"], &frame["code"]),
+            (&json!("ERR"), &json!("forbidden")),
+            "{frame}"
+        );
         assert_eq!((&frame["topic"], frame.get("corr")), (&json!("logs"), None), "{frame}");
         ended.push(frame["group"].clone());
     }
     ended.sort_by_key(Value::to_string);
     assert_eq!(ended, [json!("g"), Value::Null]);
     member
-        .err(json!({"op": "ACK", "topic": "logs", "group": "g", "id": "x"}), "forbidden")
+        .err(
+            json!({"op": "ACK", "topic": "logs", "group": "g", "id": "x"}),
+            "forbidden",
+        )
         .await;
     member.err(publish("orders"), "forbidden").await;
 

@@ -109,7 +109,9 @@ async fn what_is_no_token_is_refused() {
     refused(&gateway, &"x".repeat(70_000), "longer than").await;
     let mut client = gateway.connect().await;
     client.err(json!({"op": "AUTH"}), "jwt_invalid").await;
-    client.err(json!({"op": "PUBLISH", "topic": "a", "payload": 1}), "unauthorized").await;
+    client
+        .err(json!({"op": "PUBLISH", "topic": "a", "payload": 1}), "unauthorized")
+        .await;
     // {"alg":"none"} and {"alg":"HS512"}, with the claims of a good token.
     let claims = good.split('.').nth(1).unwrap();
     for header in ["eyJhbGciOiJub25lIn0", "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0"] {
@@ -135,7 +137,10 @@ async fn each_algorithm_takes_its_own_signatures_only() {
             taken(&gateway, &signer.scopes(&["*:**"])).await;
             refused(&gateway, &stranger.scopes(&["*:**"]), "bad signature").await;
             // The public key, which everybody has, is no shared secret.
-            for public in [signer.public_pem().to_owned(), signer.public_pem().trim_end().to_owned()] {
+            for public in [
+                signer.public_pem().to_owned(),
+                signer.public_pem().trim_end().to_owned(),
+            ] {
                 refused(&gateway, &Signer::secret(&public).scopes(&["*:**"]), "alg").await;
             }
             for other in [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA] {

@@ -129,9 +129,11 @@ impl ConnectionActor {
 
     /// What comes after an AUTH waits for its rights.
     fn wait_for_auth(auth: WaitingAuth, ctx: &mut Ctx) {
-        ctx.wait(actix::fut::wrap_future(auth).map(|(result, corr), actor: &mut Self, ctx| {
-            actor.turn(ctx, |session| session.authenticated(result, corr.as_ref()));
-        }));
+        ctx.wait(
+            actix::fut::wrap_future(auth).map(|(result, corr), actor: &mut Self, ctx| {
+                actor.turn(ctx, |session| session.authenticated(result, corr.as_ref()));
+            }),
+        );
     }
 
     /// Ends the connection when its token expires; looks again where the token was renewed or the clock was set.
