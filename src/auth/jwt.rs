@@ -57,8 +57,9 @@ struct Claims {
 }
 
 impl Jwt {
-    /// Reads the keys. The error names the file and says what is wrong with it.
-    pub(super) fn new(config: &JwtConfig) -> Result<Jwt, String> {
+    /// Reads the keys. The error names the file and says what is wrong with it. Keys that `before` fetched from the same
+    /// address are kept: it may be down.
+    pub(super) fn new(config: &JwtConfig, before: Option<&Jwt>) -> Result<Jwt, String> {
         let keys = match &config.key {
             JwtKey::Secret(secret) => {
                 if secret.reveal().len() < SECRET_BYTES_MIN {
@@ -76,7 +77,10 @@ impl Jwt {
                     .and_then(|json| KeySet::from_jwks(&json))
                     .map_err(|why| format!("auth.jwt.jwks_file: {}: {why}", file.display()))?,
             ),
-            JwtKey::JwksUrl(url) => Keys::Remote(RemoteKeys::start(url)),
+            JwtKey::JwksUrl(url) => match before.map(|jwt| &jwt.keys) {
+                Some(Keys::Remote(remote)) if remote.is_at(url) => Keys::Remote(remote.clone()),
+                _ => Keys::Remote(RemoteKeys::start(url)),
+            },
         };
         Ok(Jwt {
             keys,
@@ -109,6 +113,10 @@ impl Jwt {
 
     fn verify(&self, token: &str, keys: &KeySet) -> Result<Identity, Refusal> {
         let header = decode_header(token).map_err(|error| refusal(error.kind()))?;
+        if header.crit.is_some() {
+            // Whoever does not understand what is marked so must refuse it (RFC 7515, 4.1.11).
+            return Err("crit: this gateway knows no extensions".into());
+        }
         let mut refused = Refusal::UnknownKey;
         for key in keys.candidates(header.kid.as_deref()) {
             if key.algorithm != header.alg {

@@ -45,7 +45,7 @@ impl Authenticator {
     /// The configured way. The error says which key of the configuration cannot be used, and why.
     pub fn new(auth: &Auth, clock: Clock, metrics: Metrics) -> Result<Authenticator, String> {
         Ok(Authenticator {
-            mode: RwLock::new(Arc::new(mode(auth)?)),
+            mode: RwLock::new(Arc::new(mode(auth, None)?)),
             attempts: Attempts::new(clock),
             metrics,
         })
@@ -54,12 +54,12 @@ impl Authenticator {
     /// Takes new secrets and keys. Who was let in before stays in; the mode itself does not change while others rely
     /// on it.
     pub fn reload(&self, auth: &Auth) -> Result<(), String> {
-        let new = mode(auth)?;
-        let mut current = self.mode.write().unwrap_or_else(PoisonError::into_inner);
-        if std::mem::discriminant(&new) != std::mem::discriminant(&**current) {
+        let current = self.mode();
+        let new = mode(auth, Some(&current))?;
+        if std::mem::discriminant(&new) != std::mem::discriminant(&*current) {
             return Err("auth.mode: another mode needs a restart".into());
         }
-        *current = Arc::new(new);
+        *self.mode.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
         Ok(())
     }
 
@@ -97,11 +97,16 @@ impl Authenticator {
     }
 }
 
-fn mode(auth: &Auth) -> Result<Mode, String> {
+/// `before` is what was in force until now.
+fn mode(auth: &Auth, before: Option<&Mode>) -> Result<Mode, String> {
+    let before = match before {
+        Some(Mode::Jwt(jwt)) => Some(jwt),
+        _ => None,
+    };
     Ok(match auth {
         Auth::None => Mode::Open,
         Auth::Token { token } => Mode::Token(token.clone()),
-        Auth::Jwt(config) => Mode::Jwt(Jwt::new(config)?),
+        Auth::Jwt(config) => Mode::Jwt(Jwt::new(config, before)?),
     })
 }
 

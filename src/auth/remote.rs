@@ -64,6 +64,11 @@ impl RemoteKeys {
         remote
     }
 
+    /// Whether this is where they come from.
+    pub(super) fn is_at(&self, url: &str) -> bool {
+        self.url == url
+    }
+
     /// The keys as they are known now. Old ones are fetched again meanwhile.
     pub(super) fn current(self: &Arc<Self>) -> Arc<KeySet> {
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner).clone();

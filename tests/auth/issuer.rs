@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256};
+use rustls::{ServerConfig, ServerConnection, Stream};
 use serde_json::{Value, json};
 
 /// The shared secret of all tests with HS256.
@@ -108,6 +109,11 @@ pub struct KeyServer {
 
 impl KeyServer {
     pub fn start(body: Option<String>) -> KeyServer {
+        KeyServer::start_with(body, None)
+    }
+
+    /// With TLS, where there is a configuration for it.
+    pub fn start_with(body: Option<String>, tls: Option<Arc<ServerConfig>>) -> KeyServer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (body, hits, stop) = (
@@ -122,22 +128,15 @@ impl KeyServer {
                     return;
                 }
                 let mut stream = stream.unwrap();
-                let mut head = Vec::new();
-                while !head.ends_with(b"\r\n\r\n") {
-                    let mut byte = [0];
-                    stream.read_exact(&mut byte).unwrap();
-                    head.push(byte[0]);
-                }
                 shared.1.fetch_add(1, Ordering::SeqCst);
-                let (status, text) = match &*shared.0.lock().unwrap() {
-                    Some(text) => ("200 OK", text.clone()),
-                    None => ("500 Broken", String::new()),
-                };
-                let length = text.len();
-                let _ = write!(
-                    stream,
-                    "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{text}"
-                );
+                let body = shared.0.lock().unwrap().clone();
+                match &tls {
+                    Some(tls) => {
+                        let mut connection = ServerConnection::new(tls.clone()).unwrap();
+                        answer(&mut Stream::new(&mut connection, &mut stream), body);
+                    }
+                    None => answer(&mut stream, body),
+                }
             }
         });
         KeyServer {
@@ -160,6 +159,25 @@ impl KeyServer {
     pub fn hits(&self) -> usize {
         self.hits.load(Ordering::SeqCst)
     }
+}
+
+/// Answers one request; a client that goes away before is its own affair.
+fn answer(stream: &mut (impl Read + Write), body: Option<String>) {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        if stream.read_exact(&mut byte).is_err() {
+            return;
+        }
+        head.push(byte[0]);
+    }
+    let (status, text) = body.map_or(("500 Broken", String::new()), |text| ("200 OK", text));
+    let length = text.len();
+    let _ = write!(
+        stream,
+        "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{text}"
+    );
+    let _ = stream.flush();
 }
 
 impl Drop for KeyServer {

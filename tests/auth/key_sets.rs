@@ -1,9 +1,14 @@
 //! Keys behind an address: fetched, rotated, kept while the address is down.
 
+use std::sync::Arc;
+
 use jsonwebtoken::Algorithm;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::{Value, json};
 
 use crate::issuer::{KeyServer, Signer, jwks};
+use crate::program::Program;
+use crate::secrets::authenticate;
 use crate::support::TestGateway;
 
 fn gateway(url: &str) -> TestGateway {
@@ -89,4 +94,39 @@ async fn a_gateway_starts_while_the_address_is_down() {
     let gateway = gateway(&server.url());
     let answer = auth(&gateway, &signer).await;
     assert_eq!(answer["code"], "jwt_invalid", "{answer}");
+}
+
+#[actix::test]
+async fn keys_come_over_tls_and_stay_when_the_configuration_is_loaded_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let trusted = folder.path().join("trusted.pem");
+    std::fs::write(&trusted, cert.pem()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let tls = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], signing_key.into())
+        .unwrap();
+    let signer = Signer::new(Algorithm::EdDSA, Some("a"));
+    let server = KeyServer::start_with(Some(jwks(&[&signer])), Some(Arc::new(tls)));
+    let (port, token) = (server.address.port(), signer.scopes(&["*:**"]));
+    let url = format!("auth.jwt.jwks_url=https://user:marker-password@localhost:{port}/keys?token=marker-query");
+    let set = ["auth.mode=jwt", url.as_str()];
+
+    // A machine that does not trust the certificate gets no keys.
+    let wary = Program::serve(&set);
+    assert_eq!(authenticate(wary.address, &token).await["code"], "jwt_invalid");
+    let log = wary.stop();
+    assert!(log.contains("could not be fetched") && !log.contains("marker"), "{log}");
+
+    let mut program = Program::serve_with(&set, &[("SSL_CERT_FILE", trusted.to_str().unwrap())]);
+    assert_eq!(authenticate(program.address, &token).await["op"], "OK");
+    server.serve(None);
+    program.signal("-HUP");
+    program.wait_for("loaded again");
+    assert_eq!(authenticate(program.address, &token).await["op"], "OK");
+    let log = program.stop();
+    assert!(!log.contains("marker"), "{log}");
 }

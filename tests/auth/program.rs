@@ -40,6 +40,11 @@ pub struct Program {
 impl Program {
     /// `serve` with a memory store on a free port, with everything logged that can be.
     pub fn serve(set: &[&str]) -> Program {
+        Program::serve_with(set, &[])
+    }
+
+    /// The same, with variables.
+    pub fn serve_with(set: &[&str], variables: &[(&str, &str)]) -> Program {
         let mut args = vec!["serve", "--log-format", "text"];
         for entry in ["gateway.listen=127.0.0.1:0", "replay.listen=off", "store.kind=memory"]
             .iter()
@@ -49,6 +54,7 @@ impl Program {
         }
         let mut child = command(&args)
             .env("TIDEGATE_LOG", "trace")
+            .envs(variables.iter().copied())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

@@ -10,7 +10,8 @@ use crate::http::request;
 use crate::issuer::{SECRET, Signer, seconds};
 use crate::program::{Program, run, said};
 
-async fn auth(address: std::net::SocketAddr, token: &str) -> Value {
+/// Connects, and gives the answer to an AUTH.
+pub async fn authenticate(address: std::net::SocketAddr, token: &str) -> Value {
     let (mut socket, _) = connect_async(format!("ws://{address}/ws")).await.unwrap();
     let frame = json!({"op": "AUTH", "token": token}).to_string();
     socket.send(Message::text(frame)).await.unwrap();
@@ -25,8 +26,8 @@ async fn nothing_secret_is_logged_or_counted() {
     std::fs::write(&file, "marker-right\n").unwrap();
     let mut program = Program::serve(&["auth.mode=token", &format!("auth.token_file={}", file.display())]);
     let own = program.address.to_string();
-    assert_eq!(auth(program.address, "marker-right").await["op"], "OK");
-    assert_eq!(auth(program.address, "marker-wrong").await["code"], "bad_token");
+    assert_eq!(authenticate(program.address, "marker-right").await["op"], "OK");
+    assert_eq!(authenticate(program.address, "marker-wrong").await["code"], "bad_token");
     let host = ("host", own.as_str());
     let answer = request(program.address, "GET /metrics?token=marker-url", &[host]).await;
     assert_eq!(answer.status, 400);
@@ -53,8 +54,8 @@ async fn nothing_secret_is_logged_or_counted() {
     std::fs::write(&file, "marker-second").unwrap();
     program.signal("-HUP");
     program.wait_for("loaded again");
-    assert_eq!(auth(program.address, "marker-second").await["op"], "OK");
-    assert_eq!(auth(program.address, "marker-right").await["code"], "bad_token");
+    assert_eq!(authenticate(program.address, "marker-second").await["op"], "OK");
+    assert_eq!(authenticate(program.address, "marker-right").await["code"], "bad_token");
     let log = program.stop();
     assert!(log.contains("somebody was not let in"), "{log}");
     for text in [&log, &answer.body, &wrong.body, &right.body, &odd.body] {
@@ -71,8 +72,8 @@ async fn no_jwt_and_no_key_is_logged() {
     let program = Program::serve(&set);
     let good = Signer::secret(SECRET).scopes(&["*:**"]);
     let expired = Signer::secret(SECRET).sign(&json!({"exp": seconds(-60), "sub": "marker-subject"}));
-    assert_eq!(auth(program.address, &good).await["op"], "OK");
-    assert_eq!(auth(program.address, &expired).await["code"], "jwt_invalid");
+    assert_eq!(authenticate(program.address, &good).await["op"], "OK");
+    assert_eq!(authenticate(program.address, &expired).await["code"], "jwt_invalid");
     let log = program.stop();
     for token in [&good, &expired] {
         for part in token.split('.') {
