@@ -117,8 +117,10 @@ async fn what_is_no_token_is_refused() {
     for header in ["eyJhbGciOiJub25lIn0", "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0"] {
         refused(&gateway, &format!("{header}.{claims}."), "not a JWT").await;
     }
-    let mut header = jsonwebtoken::Header::default();
-    header.crit = Some(vec!["b64".to_owned()]);
+    let header = jsonwebtoken::Header {
+        crit: Some(vec!["b64".to_owned()]),
+        ..jsonwebtoken::Header::default()
+    };
     let key = jsonwebtoken::EncodingKey::from_secret(SECRET.as_bytes());
     let critical = jsonwebtoken::encode(&header, &json!({"exp": seconds(60)}), &key).unwrap();
     refused(&gateway, &critical, "crit").await;
