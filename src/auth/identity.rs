@@ -7,7 +7,7 @@ use crate::domain::{GroupName, TopicName};
 use crate::protocol::{ErrorCode, Failure};
 
 /// How long a token is still good after its `exp`, and before its `nbf`: clocks differ.
-pub const LEEWAY_MS: u64 = 5_000;
+pub(super) const LEEWAY_MS: u64 = 5_000;
 
 /// What somebody wants to do with a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -144,3 +144,67 @@ fn check_size(algorithm: Algorithm, key: &DecodingKey) -> Result<(), &'static st
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, PKCS_RSA_SHA256};
+    use serde_json::json;
+
+    use super::*;
+
+    fn algorithms(set: &KeySet, kid: Option<&str>) -> Vec<Algorithm> {
+        set.candidates(kid).map(|key| key.algorithm).collect()
+    }
+
+    #[test]
+    fn a_public_keys_kind_says_its_algorithm() {
+        let cases = [
+            (&PKCS_RSA_SHA256, Some(Algorithm::RS256)),
+            (&PKCS_ECDSA_P256_SHA256, Some(Algorithm::ES256)),
+            (&PKCS_ED25519, Some(Algorithm::EdDSA)),
+            (&PKCS_ECDSA_P384_SHA384, None),
+        ];
+        for (kind, expected) in cases {
+            let pair = KeyPair::generate_for(kind).unwrap();
+            let read = KeySet::from_pem(pair.public_key_pem().as_bytes());
+            match expected {
+                Some(algorithm) => assert_eq!(algorithms(&read.unwrap(), Some("any")), [algorithm]),
+                None => assert!(read.is_err_and(|why| why.contains("P-256"))),
+            }
+            assert!(KeySet::from_pem(pair.serialize_pem().as_bytes()).is_err_and(|why| why.contains("private key")));
+        }
+        for wrong in ["", "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"] {
+            assert!(KeySet::from_pem(wrong.as_bytes()).is_err());
+        }
+    }
+
+    #[test]
+    fn a_set_keeps_what_it_can_use_and_leaves_the_rest() {
+        let ed = |more: serde_json::Value| {
+            let mut key = json!({"kty": "OKP", "crv": "Ed25519", "x": "A".repeat(43)});
+            key.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            key
+        };
+        let set = json!({"keys": [
+            ed(json!({"kid": "good", "alg": "EdDSA", "use": "sig"})),
+            ed(json!({})),
+            ed(json!({"kid": "encryption", "use": "enc"})),
+            ed(json!({"kid": "other algorithm", "alg": "RS256"})),
+            ed(json!({"kid": "new algorithm", "alg": "ML-DSA-87"})),
+            ed(json!({"kid": "short", "x": "AAAA"})),
+            {"kid": "shared secret", "kty": "oct", "k": "AAAA", "alg": "HS256"},
+            {"kid": "short", "kty": "RSA", "n": "AAAA", "e": "AQAB"},
+            {"kid": "other curve", "kty": "EC", "crv": "P-384", "x": "AAAA", "y": "AAAA"},
+            {"kid": "unknown", "kty": "lattice"},
+            "nonsense",
+        ]});
+        let set = KeySet::from_jwks(&set.to_string()).unwrap();
+        assert_eq!(set.0.len(), 2);
+        assert_eq!(algorithms(&set, Some("good")).len(), 2);
+        assert_eq!(algorithms(&set, Some("short")).len(), 1);
+        assert_eq!(algorithms(&set, None).len(), 2);
+        for wrong in ["", "[]", "{}", "{\"keys\": []}", "{\"keys\": [7]}"] {
+            assert!(KeySet::from_jwks(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -16,7 +16,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use subtle::ConstantTimeEq;
 
 use self::attempts::Attempts;
-pub use self::identity::{Action, Identity, LEEWAY_MS};
+pub use self::identity::{Action, Identity};
 use self::jwt::Jwt;
 pub use self::sign::{SignError, sign};
 use crate::clock::Clock;

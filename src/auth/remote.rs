@@ -147,3 +147,36 @@ fn fetch(url: &str) -> Result<KeySet, String> {
     let body = response.body_mut().with_config().limit(SET_BYTES_MAX).read_to_string();
     KeySet::from_jwks(&body.map_err(told)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fetch_waits_its_turn() {
+        let (rounds, _) = watch::channel(Round {
+            running: true,
+            began: None,
+            renewed: Instant::now(),
+        });
+        let remote = RemoteKeys {
+            url: String::new(),
+            keys: RwLock::default(),
+            rounds,
+        };
+        let ended = || remote.rounds.send_modify(|round| round.running = false);
+        let later = async |seconds| tokio::time::advance(Duration::from_secs(seconds)).await;
+        assert!(!remote.begin(false), "the first one still runs");
+        ended();
+        assert!(remote.begin(false), "the first one is no refresh");
+        assert!(!remote.begin(false), "one at a time");
+        ended();
+        later(59).await;
+        assert!(!remote.begin(false), "one a minute");
+        later(1).await;
+        assert!(remote.begin(false));
+        ended();
+        later(5).await;
+        assert!(remote.begin(true), "sooner while there are no keys");
+    }
+}

@@ -11,8 +11,8 @@ use crate::rights::{client, gateway};
 async fn an_expired_token_ends_the_connection_and_its_leases_do_not_count() {
     let gateway = gateway();
     let mut other = client(&gateway, json!({"scopes": ["*:**"]})).await;
-    // Expired already, and good for about two seconds more: the leeway.
-    let mut member = client(&gateway, json!({"exp": seconds(-3), "scopes": ["*:**"]})).await;
+    // Expired already, and good for two to three seconds more: the leeway.
+    let mut member = client(&gateway, json!({"exp": seconds(-2), "scopes": ["*:**"]})).await;
     member.subscribe("orders", "g", json!({"from": "earliest"})).await;
     other.publish("orders", json!(1)).await;
     assert_eq!(member.event().await["ctx"]["attempt"], 1);
@@ -28,8 +28,8 @@ async fn an_expired_token_ends_the_connection_and_its_leases_do_not_count() {
 async fn a_second_auth_renews_without_a_break() {
     let gateway = gateway();
     let signer = Signer::secret(SECRET);
-    let mut short = client(&gateway, json!({"exp": seconds(-3), "scopes": ["*:**"]})).await;
-    let mut renewed = client(&gateway, json!({"exp": seconds(-3), "scopes": ["*:**"]})).await;
+    let mut short = client(&gateway, json!({"exp": seconds(-2), "scopes": ["*:**"]})).await;
+    let mut renewed = client(&gateway, json!({"exp": seconds(-2), "scopes": ["*:**"]})).await;
     renewed.subscribe("orders", "g", json!({"from": "earliest"})).await;
     renewed.publish("orders", json!(1)).await;
     let first = renewed.event().await;
@@ -45,7 +45,7 @@ async fn a_second_auth_renews_without_a_break() {
     assert_eq!(renewed.event().await["event"]["payload"], 2);
     // And a shorter one ends it sooner.
     renewed
-        .ok(json!({"op": "AUTH", "token": signer.sign(&json!({"exp": seconds(-4), "scopes": ["*:**"]}))}))
+        .ok(json!({"op": "AUTH", "token": signer.sign(&json!({"exp": seconds(-3), "scopes": ["*:**"]}))}))
         .await;
     assert_eq!(renewed.closed().await, 4401);
 }

@@ -154,3 +154,44 @@ async fn a_failed_second_auth_leaves_the_old_rights() {
     client.publish("orders", json!(1)).await;
     assert_eq!(client.event().await["topic"], "orders");
 }
+
+#[actix::test]
+async fn rights_lost_while_a_subscription_begins_end_it_too() {
+    let gateway = gateway();
+    let mut member = client(&gateway, json!({"scopes": ["*:**"]})).await;
+    member.publish("logs", json!(1)).await;
+    let narrow = Signer::secret(SECRET).scopes(&["publish:**"]);
+    let subscribe = member
+        .send(json!({"op": "SUBSCRIBE", "topic": "logs", "group": "g", "opts": {"from": "earliest"}}))
+        .await;
+    let auth = member.send(json!({"op": "AUTH", "token": narrow})).await;
+    let publish = member.send(publish("logs")).await;
+    // Whether it had begun by then or not: each request has one answer, and the subscription's end is told once.
+    let (mut answered, mut ended) = (Vec::new(), 0);
+    while answered.len() < 3 || ended < 1 {
+        let frame = member.answer().await;
+        match frame["corr"].as_u64() {
+            Some(corr) => answered.push(corr),
+            None => {
+                assert_eq!(
+                    (&frame["code"], &frame["topic"]),
+                    (&json!("forbidden"), &json!("logs")),
+                    "{frame}"
+                );
+                ended += 1;
+            }
+        }
+    }
+    answered.sort_unstable();
+    assert_eq!((answered, ended), (vec![subscribe, auth, publish], 1));
+    // Nothing more comes, and the event is there for others, as if it had never been handed out.
+    let mut other = client(&gateway, json!({"scopes": ["*:**"]})).await;
+    other.subscribe("logs", "g", json!({"from": "earliest"})).await;
+    let attempts: Vec<Value> = other
+        .events(2)
+        .await
+        .iter()
+        .map(|event| event["ctx"]["attempt"].clone())
+        .collect();
+    assert_eq!(attempts, [1, 1]);
+}
