@@ -58,6 +58,11 @@ impl Session {
         std::mem::take(&mut self.renewed)
     }
 
+    /// Whether the token is over: nothing goes in or out any more.
+    pub(super) fn is_expired(&self) -> bool {
+        self.time_left().is_some_and(|left| left.is_zero())
+    }
+
     /// How long the token is still good, leeway included; None: for ever, or there is none.
     pub(super) fn time_left(&self) -> Option<Duration> {
         let ends_ms = self.identity.as_ref()?.ends_ms()?;

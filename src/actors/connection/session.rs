@@ -108,8 +108,7 @@ impl Session {
         if let Request::Auth { token } = request {
             return self.authenticate(token, corr);
         }
-        let expired = self.time_left().is_some_and(|left| left.is_zero());
-        let Some(identity) = self.identity.clone().filter(|_| !expired) else {
+        let Some(identity) = self.identity.clone().filter(|_| !self.is_expired()) else {
             return self.write_err(
                 corr.as_ref(),
                 &Failure::new(ErrorCode::Unauthorized, "Call AUTH first."),
@@ -320,6 +319,10 @@ impl Session {
     pub(super) fn on_deliver(&mut self, deliver: Deliver) {
         let bytes = deliver.pushes.iter().map(|push| push.event.json.len()).sum();
         self.handle.room().give_back(bytes);
+        if self.is_expired() {
+            // The connection is about to end, and the leases with it.
+            return;
+        }
         let Some(subscription) = self.subscriptions.get(deliver.member) else {
             return;
         };

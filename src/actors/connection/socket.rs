@@ -148,6 +148,7 @@ impl ConnectionActor {
             if let Some(session) = &mut self.session {
                 session.end_uncounted();
             }
+            self.shared.metrics.connection_cut("expired");
             return self.close(CloseCode::Unauthorized, "the token has expired", ctx);
         }
         self.expiry = Some(ctx.run_later(left.min(EXPIRY_LOOK), |actor, ctx| actor.watch_expiry(ctx)));
