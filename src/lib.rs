@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod actors;
+pub mod auth;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -9,3 +10,4 @@ pub mod protocol;
 pub mod server;
 pub mod store;
 pub mod telemetry;
+mod tls;

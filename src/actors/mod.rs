@@ -3,7 +3,6 @@
 //! One direction, no asking back: a request carries where its answer goes, so no actor waits for another in a handler.
 //! `actors.md` draws the tree and says for each actor what happens when it is full, slow or dead.
 
-pub mod auth;
 pub mod connection;
 pub mod handle;
 pub mod limiter;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::auth::Authenticator;
 use super::connection::Connections;
 use super::messages::{Perform, PerformResult};
 use super::registry::Registry;
 use super::supervision::{Faults, Supervision};
 use super::writer::Writer;
+use crate::auth::Authenticator;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::store::{Store, StoreError, Write};
@@ -59,7 +59,7 @@ pub struct Shared {
     /// The connections that are open.
     pub connections: Connections,
     /// Who may do what.
-    pub auth: Box<dyn Authenticator>,
+    pub auth: Authenticator,
     /// Set while the store is over its deadline.
     pub store_stalled: Arc<AtomicBool>,
     /// Set once the gateway takes no new work.

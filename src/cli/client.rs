@@ -7,11 +7,12 @@ use futures_util::{SinkExt, StreamExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::{Error, Message};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
+use tokio_tungstenite::{Connector, MaybeTlsStream, WebSocketStream, connect_async_tls_with_config};
 
 use super::args::ClientArgs;
 use super::failure::Failure;
 use super::frames::{Done, Incoming, Refusal, Request, parse};
+use crate::tls::client_config;
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -38,7 +39,12 @@ impl Client {
     /// Connects and authenticates.
     pub async fn connect(args: &ClientArgs) -> Result<Client, Failure> {
         let url = args.url()?;
-        let socket = match timeout(CONNECT_TIMEOUT, connect_async_with_config(&url, None, true)).await {
+        let connector = match url.starts_with("wss:") {
+            true => Connector::Rustls(client_config(args.cacert.as_deref()).map_err(Failure::Usage)?),
+            false => Connector::Plain,
+        };
+        let connect = connect_async_tls_with_config(&url, None, true, Some(connector));
+        let socket = match timeout(CONNECT_TIMEOUT, connect).await {
             Ok(Ok((socket, _))) => socket,
             Ok(Err(error)) => return Err(connect_failure(&url, &error)),
             Err(_) => return Err(Failure::Failed(format!("{url} does not answer"))),
@@ -142,6 +148,9 @@ fn lost(reason: &str) -> Failure {
 
 fn connect_failure(url: &str, error: &Error) -> Failure {
     match error {
+        Error::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) => {
+            Failure::Failed(format!("{url} is not to be trusted: {error} (see --cacert)"))
+        }
         Error::Io(error) => Failure::Failed(format!(
             "no gateway at {url}: start one with `tidegate serve`, or give --url ({error})"
         )),

@@ -14,6 +14,7 @@ mod scripted_gateway;
 mod serve;
 mod store;
 mod subscribe;
+mod token;
 
 use std::process::ExitCode;
 
@@ -49,6 +50,8 @@ enum Command {
     Publish(publish::PublishArgs),
     /// Print a topic's events, one a line, and ack them where there is a group.
     Subscribe(subscribe::SubscribeArgs),
+    /// Make a token for development, signed with auth.jwt.secret.
+    Token(token::TokenArgs),
     /// Check the configuration, or show what is in force.
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -80,6 +83,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Serve(args) => serve::run(&args),
         Command::Publish(args) => block_on(publish::run(&args, out)),
         Command::Subscribe(args) => block_on(subscribe::run(&args, out)),
+        Command::Token(args) => token::run(&args, out),
         Command::Config(command) => config::run(&command, out),
         Command::Store(command) => store::run(&command, out),
     }
@@ -113,6 +117,8 @@ mod tests {
             "subscribe orders --count 0",
             "subscribe orders --group a/b",
             "config",
+            "token",
+            "token --scope admin --ttl soon",
             "serve --log-format loud",
         ] {
             let words = ["tidegate"].into_iter().chain(wrong.split(' '));

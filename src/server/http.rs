@@ -8,6 +8,9 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::UPGRADE;
 use actix_web::{HttpRequest, HttpResponse, web};
 
+use super::caller::Caller;
+use super::client_address::client_address;
+use super::refusal::Refusal;
 use crate::actors::connection;
 use crate::actors::shared::Shared;
 use crate::actors::store::STORE;
@@ -43,7 +46,8 @@ async fn websocket(request: HttpRequest, payload: web::Payload, shared: web::Dat
             "the gateway is going down",
         );
     }
-    connection::upgrade(&request, payload, shared).unwrap_or_else(|failed| failed.error_response())
+    let client = client_address(&request, &shared.config.gateway.trusted_proxies);
+    connection::upgrade(&request, payload, shared, client).unwrap_or_else(|failed| failed.error_response())
 }
 
 async fn healthz() -> HttpResponse {
@@ -75,13 +79,11 @@ async fn readyz(shared: web::Data<Shared>) -> HttpResponse {
     }
 }
 
-async fn metrics(shared: web::Data<Shared>) -> HttpResponse {
-    if shared.auth.anonymous().is_none() {
-        return error(StatusCode::UNAUTHORIZED, "unauthorized", "figures need a right to them");
-    }
-    HttpResponse::Ok()
+async fn metrics(caller: Caller, shared: web::Data<Shared>) -> Result<HttpResponse, Refusal> {
+    caller.0.check_metrics().map_err(Refusal)?;
+    Ok(HttpResponse::Ok()
         .content_type(METRICS_CONTENT_TYPE)
-        .body(shared.metrics.encode())
+        .body(shared.metrics.encode()))
 }
 
 async fn not_found() -> HttpResponse {

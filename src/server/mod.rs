@@ -1,8 +1,14 @@
 //! The gateway as a whole: puts stores, actors and listeners together, runs them, and takes them down in order.
 
+mod caller;
+mod client_address;
 pub(crate) mod control;
+mod guard;
 mod http;
 mod open_files;
+mod origin;
+mod refusal;
+mod reload;
 mod shutdown;
 
 use std::net::SocketAddr;
@@ -12,11 +18,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use actix::Arbiter;
+use actix_tls::accept::rustls_0_23::TlsStream;
 use actix_web::dev::Extensions;
+use actix_web::middleware::from_fn;
 use actix_web::rt::net::TcpStream;
 use actix_web::{App, HttpServer, web};
 
-use crate::actors::auth::authenticator;
+pub use self::reload::Reloader;
 use crate::actors::connection::{Connections, PeerSocket, watch};
 use crate::actors::registry::Registry;
 use crate::actors::shared::{Shared, Timing};
@@ -24,10 +32,12 @@ use crate::actors::store::StoreActor;
 use crate::actors::supervision::{Faults, Supervision};
 use crate::actors::sweeper;
 use crate::actors::writer::Writer;
+use crate::auth::Authenticator;
 use crate::clock::Clock;
 use crate::config::{Config, Exposure, StoreKind, exposure};
 use crate::store::{EmbeddedStore, MemoryStore, OpenError, RoutedStore, Store, StoreError, StoreOptions};
 use crate::telemetry::Metrics;
+use crate::tls::{self, Certificate};
 
 /// How much longer than `gateway.write_timeout` the kernel waits for a peer to acknowledge what was sent.
 const ACK_GRACE: Duration = Duration::from_secs(5);
@@ -78,6 +88,7 @@ pub struct Gateway {
     address: SocketAddr,
     server: actix_web::dev::Server,
     arbiters: Vec<Arbiter>,
+    certificate: Option<Arc<Certificate>>,
     /// Work beside the actors: retention, and what the command line asks for.
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
@@ -94,16 +105,20 @@ impl Gateway {
         match exposure(&config) {
             Exposure::Refused(why) => return Err(ServeError::Refused(why)),
             Exposure::Local => {}
+            Exposure::OpenWithAuth if config.tls.is_none() => {
+                tracing::warn!(
+                    "tokens travel in the clear: set tls.cert and tls.key, or put a proxy with TLS in front"
+                );
+            }
             Exposure::OpenWithAuth => {}
             Exposure::OpenInsecure => {
                 tracing::warn!("this gateway can be reached from other machines, and everyone there has full rights");
             }
         }
-        if config.tls.is_some() {
-            let why = "tls: not available yet; leave it out and put a proxy that speaks TLS before the gateway";
-            return Err(ServeError::Refused(why.into()));
-        }
-        let auth = authenticator(&config.auth).map_err(ServeError::Refused)?;
+        let (clock, metrics) = (Clock::new(), Metrics::new());
+        let auth = Authenticator::new(&config.auth, clock.clone(), metrics.clone()).map_err(ServeError::Refused)?;
+        let certificate = config.tls.as_ref().map(Certificate::read).transpose();
+        let certificate = certificate.map_err(ServeError::Refused)?;
         if matches!(config.auth, crate::config::Auth::None) {
             tracing::warn!(
                 "no authentication: everyone who can reach {} has full rights",
@@ -113,7 +128,6 @@ impl Gateway {
         open_files::raise_limit(config.gateway.max_connections);
         let (store, embedded) = open_store(&config)?;
         check_partitions(&config, store.as_ref()).await?;
-        let (clock, metrics) = (Clock::new(), Metrics::new());
         let stalled = Arc::new(AtomicBool::new(false));
         let shared_faults = faults.clone();
         // The store, the watchdog and the topics have threads of their own: a busy socket does not hold them up.
@@ -153,19 +167,33 @@ impl Gateway {
         let listen = shared.config.gateway.listen;
         let silence = shared.config.gateway.write_timeout + ACK_GRACE;
         let data = web::Data::from(shared.clone());
-        let server = HttpServer::new(move || App::new().app_data(data.clone()).configure(http::routes))
+        let app = move || {
+            App::new()
+                .app_data(data.clone())
+                .wrap(from_fn(guard::guard))
+                .configure(http::routes)
+        };
+        let server = HttpServer::new(app)
             .disable_signals()
             // Events are small and answers wait for nothing: without this a delayed ACK of the peer holds them for 40 ms.
             .tcp_nodelay(true)
             .client_request_timeout(timing.request_head)
             .on_connect(move |stream, data| {
-                if let Some(stream) = stream.downcast_ref::<TcpStream>() {
+                let plain = stream.downcast_ref::<TcpStream>();
+                let under_tls = || Some(stream.downcast_ref::<TlsStream<TcpStream>>()?.get_ref().0);
+                if let Some(stream) = plain.or_else(under_tls) {
                     keep_hold(stream, silence, data);
                 }
             })
-            .shutdown_timeout(1)
-            .bind(listen)
-            .map_err(|error| ServeError::Listen { address: listen, error })?;
+            .shutdown_timeout(1);
+        let server = match &certificate {
+            Some(certificate) => {
+                let config = tls::server_config(certificate.clone()).map_err(ServeError::Refused)?;
+                server.bind_rustls_0_23(listen, config)
+            }
+            None => server.bind(listen),
+        };
+        let server = server.map_err(|error| ServeError::Listen { address: listen, error })?;
         let address = server.addrs().first().copied().unwrap_or(listen);
         let mut tasks = vec![tokio::task::spawn_local(sweeper::run(shared.clone()))];
         if let Some(embedded) = embedded {
@@ -181,8 +209,14 @@ impl Gateway {
             address,
             server: server.run(),
             arbiters,
+            certificate,
             tasks,
         })
+    }
+
+    /// The way to give the running gateway new keys, secrets and certificates.
+    pub fn reloader(&self) -> Reloader {
+        Reloader::new(self.shared.clone(), self.certificate.clone())
     }
 
     /// Where it listens: the port that was found, where the configuration says 0.

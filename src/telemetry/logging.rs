@@ -12,7 +12,14 @@ use tracing_subscriber::util::SubscriberInitExt;
 const DEFAULT_FILTER: &str = "info,fjall=warn,lsm_tree=warn,actix_server=warn";
 
 /// Libraries that log whole frames and heads, tokens and payloads in them, below the level `info`.
-const CONTENT_LOGGERS: [&str; 3] = ["tungstenite", "tokio_tungstenite", "actix_http"];
+const CONTENT_LOGGERS: [&str; 6] = [
+    "tungstenite",
+    "tokio_tungstenite",
+    "actix_http",
+    "ureq",
+    "ureq_proto",
+    "rustls",
+];
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]

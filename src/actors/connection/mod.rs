@@ -9,6 +9,7 @@ mod frame_guard;
 mod lanes;
 mod paced_body;
 mod publish;
+mod rights;
 mod room;
 mod session;
 mod socket;

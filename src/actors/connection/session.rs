@@ -1,5 +1,6 @@
 //! What a connection does with its frames, without the socket: frames go in as text, frames to write come out.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,8 +8,8 @@ use super::ConnectionHandle;
 use super::credit::Credit;
 use super::lanes::{LaneKey, Lanes, Ready};
 use super::publish::Outbox;
+use super::rights::WaitingAuth;
 use super::subscriptions::{Key, Operation, Subscriptions};
-use crate::actors::auth::{Action, Identity};
 use crate::actors::handle::Rejected;
 use crate::actors::limiter::{Denied, Limiter, retry_after_ms};
 use crate::actors::messages::{
@@ -17,6 +18,7 @@ use crate::actors::messages::{
 use crate::actors::reply::{Outcome, Reply, Ticket};
 use crate::actors::shared::Shared;
 use crate::actors::topic::over_capacity;
+use crate::auth::{Action, Identity};
 use crate::config::PushLimit;
 use crate::domain::group::{Departure, MemberId};
 use crate::domain::{GroupName, TopicName};
@@ -29,15 +31,20 @@ const OPEN_REQUESTS_MAX: usize = 8_192;
 
 /// One connection, without its socket.
 pub(super) struct Session {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     handle: ConnectionHandle,
-    identity: Option<Identity>,
+    pub(super) client: IpAddr,
+    pub(super) identity: Option<Identity>,
+    /// Whether there are new rights since the socket last asked.
+    pub(super) renewed: bool,
+    /// An AUTH whose token names a key that is being fetched: frames wait for it.
+    pub(super) waiting_auth: Option<WaitingAuth>,
     /// Taken by publishes, and by pushes too unless they have their own.
     limiter: Limiter,
     push_limiter: Option<Limiter>,
     lanes: Lanes,
-    subscriptions: Subscriptions,
-    credit: Credit,
+    pub(super) subscriptions: Subscriptions,
+    pub(super) credit: Credit,
     outbox: Outbox,
     /// Lost subscriptions that are to be tried again after a while.
     pub(super) rejoin_later: Vec<MemberId>,
@@ -59,7 +66,7 @@ pub(super) struct Counted {
 }
 
 impl Session {
-    pub(super) fn new(shared: Arc<Shared>, handle: ConnectionHandle) -> Session {
+    pub(super) fn new(shared: Arc<Shared>, handle: ConnectionHandle, client: IpAddr) -> Session {
         let limits = &shared.config.limits;
         let push_limiter = match &limits.push {
             PushLimit::Shared => None,
@@ -69,6 +76,9 @@ impl Session {
             limiter: Limiter::new(&limits.connection, shared.clock.clone()),
             push_limiter,
             identity: shared.auth.anonymous(),
+            client,
+            renewed: false,
+            waiting_auth: None,
             credit: Credit::default(),
             lanes: Lanes::new(),
             subscriptions: Subscriptions::new(),
@@ -114,9 +124,9 @@ impl Session {
             return self.write_err(corr.as_ref(), &failure);
         }
         if let Request::Auth { token } = request {
-            return self.authenticate(token.as_deref(), corr.as_ref());
+            return self.authenticate(token, corr);
         }
-        let Some(identity) = self.identity.clone() else {
+        let Some(identity) = self.identity.clone().filter(|_| !self.is_expired()) else {
             return self.write_err(
                 corr.as_ref(),
                 &Failure::new(ErrorCode::Unauthorized, "Call AUTH first."),
@@ -132,10 +142,14 @@ impl Session {
             Request::Publish { topic, draft } => self.publish(&identity, topic, vec![draft], false, corr),
             Request::PublishBatch { topic, drafts } => self.publish(&identity, topic, drafts, true, corr),
             Request::Subscribe { topic, group, opts } => self.subscribe(&identity, topic, group, opts, corr),
-            Request::Unsubscribe { topic, group } => self.operate(topic, group, Operation::Leave, corr),
-            Request::Pause { topic, group } => self.operate(topic, group, Operation::SetPaused(true), corr),
-            Request::Resume { topic, group } => self.operate(topic, group, Operation::SetPaused(false), corr),
-            Request::Ack { topic, group, ids } => self.operate(topic, Some(group), Operation::Ack { ids }, corr),
+            Request::Unsubscribe { topic, group } => self.operate(&identity, topic, group, Operation::Leave, corr),
+            Request::Pause { topic, group } => self.operate(&identity, topic, group, Operation::SetPaused(true), corr),
+            Request::Resume { topic, group } => {
+                self.operate(&identity, topic, group, Operation::SetPaused(false), corr)
+            }
+            Request::Ack { topic, group, ids } => {
+                self.operate(&identity, topic, Some(group), Operation::Ack { ids }, corr)
+            }
             Request::Nack {
                 topic,
                 group,
@@ -143,7 +157,13 @@ impl Session {
                 reason,
                 delay_ms,
             } => {
-                self.operate(topic, Some(group), Operation::Nack { ids, reason, delay_ms }, corr);
+                self.operate(
+                    &identity,
+                    topic,
+                    Some(group),
+                    Operation::Nack { ids, reason, delay_ms },
+                    corr,
+                );
             }
             Request::Modack {
                 topic,
@@ -151,20 +171,8 @@ impl Session {
                 id,
                 extend_ms,
             } => {
-                self.operate(topic, Some(group), Operation::Modack { id, extend_ms }, corr);
+                self.operate(&identity, topic, Some(group), Operation::Modack { id, extend_ms }, corr);
             }
-        }
-    }
-
-    fn authenticate(&mut self, token: Option<&str>, corr: Option<&Corr>) {
-        match self.shared.auth.authenticate(token) {
-            Ok(identity) => {
-                let left = |at: u64| at.saturating_sub(self.shared.clock.now_ms());
-                let expires_ms = identity.expires_ms.map(left);
-                self.identity = Some(identity);
-                self.out.push(encode_ok(corr, &Answer::Authenticated { expires_ms }));
-            }
-            Err(failure) => self.write_err(corr, &failure),
         }
     }
 
@@ -266,7 +274,14 @@ impl Session {
         }
     }
 
-    fn operate(&mut self, topic: TopicName, group: Option<GroupName>, operation: Operation, corr: Option<Corr>) {
+    fn operate(
+        &mut self,
+        identity: &Identity,
+        topic: TopicName,
+        group: Option<GroupName>,
+        operation: Operation,
+        corr: Option<Corr>,
+    ) {
         let lane = match (&operation, &group) {
             (Operation::Ack { .. }, Some(group)) => Some(LaneKey::Acks(topic.clone(), group.clone())),
             _ => None,
@@ -275,7 +290,10 @@ impl Session {
             Some(lane) => self.lanes.open_ordered(lane, corr),
             None => self.lanes.open_single(corr, None),
         };
-        let member = match self.subscriptions.find(&(topic, group)) {
+        let member = identity
+            .check(Action::Subscribe, &topic, group.as_ref())
+            .and_then(|()| self.subscriptions.find(&(topic, group)));
+        let member = match member {
             Ok(member) => member,
             Err(failure) => return self.answer(ticket, failure),
         };
@@ -321,6 +339,12 @@ impl Session {
         for Ready { corr, member, result } in ready {
             match (result, member) {
                 (Ok(Outcome::Answer(answer)), _) => self.out.push(encode_ok(corr.as_ref(), &answer)),
+                (Ok(Outcome::Subscribed(feed)), Some(member)) if self.subscriptions.get(member).is_none() => {
+                    // New rights ended it before it began.
+                    self.subscriptions.joined(member, feed);
+                    let failure = Failure::new(ErrorCode::Forbidden, "the rights to this subscription were lost");
+                    self.write_err(corr.as_ref(), &failure);
+                }
                 (Ok(Outcome::Subscribed(feed)), Some(member)) => {
                     if !self.subscriptions.is_rejoining(member) {
                         self.out.push(encode_ok(corr.as_ref(), &Answer::Ok));
@@ -351,6 +375,11 @@ impl Session {
     /// Events for a subscription: written at once. Those for one that is gone go back with its leave.
     pub(super) fn on_deliver(&mut self, deliver: Deliver) {
         let bytes: usize = deliver.pushes.iter().map(|push| push.event.json.len()).sum();
+        if self.is_expired() {
+            // The connection is about to end, and the leases with it.
+            self.handle.room().give_back(bytes);
+            return;
+        }
         let Some(subscription) = self.subscriptions.get(deliver.member) else {
             self.handle.room().give_back(bytes);
             return;
@@ -403,7 +432,7 @@ impl Session {
         wait
     }
 
-    fn write_err(&mut self, corr: Option<&Corr>, failure: &Failure) {
+    pub(super) fn write_err(&mut self, corr: Option<&Corr>, failure: &Failure) {
         self.out.push(encode_err(corr, failure, None));
     }
 }

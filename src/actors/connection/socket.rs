@@ -1,5 +1,6 @@
 //! ConnectionActor: one for each WebSocket. The only module that knows actix-web-actors.
 
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -14,6 +15,7 @@ use bytestring::ByteString;
 use super::backlog::{Backlog, Cut};
 use super::frame_guard::{Ending, FrameGuard, Verdict};
 use super::paced_body::PacedBody;
+use super::rights::WaitingAuth;
 use super::session::Session;
 use super::watchdog::cut_off;
 use super::{ConnectionHandle, Outlet};
@@ -27,6 +29,8 @@ use crate::protocol::CloseCode;
 const REJOIN_AGAIN: Duration = Duration::from_millis(200);
 /// How many pings a peer may leave unanswered.
 const PINGS_MISSED_MAX: u32 = 2;
+/// How often the end of a token is looked for at least: the machine's clock may be set meanwhile.
+const EXPIRY_LOOK: Duration = Duration::from_secs(60);
 
 /// A WebSocket, and what it sends and receives.
 pub struct ConnectionActor {
@@ -35,6 +39,7 @@ pub struct ConnectionActor {
     backlog: Arc<Backlog>,
     /// Why no more frames come.
     verdict: Verdict,
+    client: IpAddr,
     /// Set in `started`, before any frame.
     session: Option<Session>,
     /// Fragments of a message that is not complete.
@@ -46,6 +51,8 @@ pub struct ConnectionActor {
     flushing: bool,
     /// Whether a timer waits for a push token.
     pacing: bool,
+    /// The timer that looks whether the token has expired.
+    expiry: Option<SpawnHandle>,
 }
 
 /// A second descriptor of a connection's socket, put aside when the connection was accepted.
@@ -68,6 +75,7 @@ pub fn upgrade(
     request: &HttpRequest,
     payload: web::Payload,
     shared: Arc<Shared>,
+    client: IpAddr,
 ) -> Result<HttpResponse, actix_web::Error> {
     let mut response = ws::handshake(request)?;
     let frame_bytes = shared.config.limits.frame_bytes;
@@ -77,6 +85,7 @@ pub fn upgrade(
     let actor = ConnectionActor {
         number,
         shared: shared.clone(),
+        client,
         backlog: backlog.clone(),
         verdict: verdict.clone(),
         session: None,
@@ -85,6 +94,7 @@ pub fn upgrade(
         pings_missed: 0,
         flushing: false,
         pacing: false,
+        expiry: None,
     };
     let guarded = FrameGuard::new(payload, frame_bytes, verdict);
     let codec = actix_http::ws::Codec::new().max_size(frame_bytes);
@@ -182,7 +192,41 @@ impl ConnectionActor {
             self.flushing = true;
             ctx.notify(FlushPublishes);
         }
+        let (waiting, renewed) = (session.waiting_auth.take(), session.take_renewed());
+        if let Some(auth) = waiting {
+            Self::wait_for_auth(auth, ctx);
+        }
+        if renewed {
+            self.watch_expiry(ctx);
+        }
         self.grant_credit(ctx);
+    }
+
+    /// What comes after an AUTH waits for its rights.
+    fn wait_for_auth(auth: WaitingAuth, ctx: &mut Ctx) {
+        ctx.wait(
+            actix::fut::wrap_future(auth).map(|(result, corr), actor: &mut Self, ctx| {
+                actor.turn(ctx, |session| session.authenticated(result, corr.as_ref()));
+            }),
+        );
+    }
+
+    /// Ends the connection when its token expires; looks again where the token was renewed or the clock was set.
+    fn watch_expiry(&mut self, ctx: &mut Ctx) {
+        if let Some(timer) = self.expiry.take() {
+            ctx.cancel_future(timer);
+        }
+        let Some(left) = self.session.as_ref().and_then(Session::time_left) else {
+            return;
+        };
+        if left.is_zero() {
+            if let Some(session) = &mut self.session {
+                session.end_uncounted();
+            }
+            self.shared.metrics.connection_cut("expired");
+            return self.close(CloseCode::Unauthorized, "the token has expired", ctx);
+        }
+        self.expiry = Some(ctx.run_later(left.min(EXPIRY_LOOK), |actor, ctx| actor.watch_expiry(ctx)));
     }
 
     fn grant_credit(&mut self, ctx: &mut Ctx) {
@@ -268,7 +312,7 @@ impl Actor for ConnectionActor {
             return self.close(CloseCode::TryAgainLater, "too many connections", ctx);
         }
         self.shared.metrics.ws_connections().inc();
-        let session = Session::new(self.shared.clone(), handle);
+        let session = Session::new(self.shared.clone(), handle, self.client);
         if !session.is_authenticated() {
             ctx.run_later(self.shared.config.gateway.auth_timeout, |actor, ctx| {
                 if actor

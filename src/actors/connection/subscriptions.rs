@@ -194,6 +194,38 @@ impl Subscriptions {
         passing && rejoin.is_some_and(|rejoin| rejoin.tries < REJOINS_MAX)
     }
 
+    /// The subscriptions that `check` refuses, with why.
+    pub(super) fn refused_by(
+        &self,
+        check: impl Fn(&TopicName, Option<&GroupName>) -> Result<(), Failure>,
+    ) -> Vec<(MemberId, Failure)> {
+        let refused = |(member, subscription): (&MemberId, &Subscription)| {
+            let failure = check(&subscription.topic, subscription.group.as_ref()).err()?;
+            Some((*member, failure))
+        };
+        self.by_member.iter().filter_map(refused).collect()
+    }
+
+    /// Ends a subscription for a reason of the gateway's own: its leases go back and do not count. What waited for its
+    /// SUBSCRIBE is refused; the SUBSCRIBE itself finds it gone when it is answered.
+    pub(super) fn end(&mut self, member: MemberId) -> Option<Subscription> {
+        let mut subscription = self.remove(member)?;
+        match &mut subscription.state {
+            State::Joined(feed) => feed.leave(Leave {
+                member,
+                departure: Departure::Uncounted,
+                reply: None,
+            }),
+            State::Joining(operations) => {
+                for (_, reply) in operations.drain(..) {
+                    let msg = "topic: the subscription has ended";
+                    reply.fail(Failure::new(ErrorCode::NotSubscribed, msg));
+                }
+            }
+        }
+        Some(subscription)
+    }
+
     /// SUBSCRIBE was answered: what waited for that goes on. True: the subscription is there.
     pub(super) fn joined(&mut self, member: MemberId, feed: FeedHandle) -> bool {
         let Some(subscription) = self.by_member.get_mut(&member) else {

@@ -82,6 +82,7 @@ struct Families {
     mailbox_depth: Family<ActorLabels, Gauge>,
     actor_restarts: Family<ActorLabels, Counter>,
     connections_cut: Family<ReasonLabels, Counter>,
+    auth_failures: Family<ReasonLabels, Counter>,
     ws_connections: Gauge,
     publish_latency: Histogram,
     delivery_latency: Histogram,
@@ -143,6 +144,7 @@ impl Metrics {
             mailbox_depth: register(r, "mailbox_depth", "Messages that wait"),
             actor_restarts: register(r, "actor_restarts", "Restarts after a failure"),
             connections_cut: register(r, "connections_cut", "Connections ended by the gateway"),
+            auth_failures: register(r, "auth_failures", "Tokens that were refused"),
             ws_connections: register(r, "ws_connections", "Open WebSockets"),
             publish_latency: histogram(
                 r,
@@ -223,6 +225,11 @@ impl Metrics {
             .connections_cut
             .get_or_create_owned(&ReasonLabels { reason })
             .inc();
+    }
+
+    /// `auth_failures_total{reason}`.
+    pub fn auth_failed(&self, reason: &'static str) {
+        self.0.auth_failures.get_or_create_owned(&ReasonLabels { reason }).inc();
     }
 
     /// `ws_connections`.

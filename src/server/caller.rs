@@ -1,0 +1,62 @@
+//! Who calls a path of HTTP: an extractor that asks the same seam as the WebSocket. Cookies never say who somebody is.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use actix_web::dev::Payload;
+use actix_web::http::header::AUTHORIZATION;
+use actix_web::{FromRequest, HttpRequest, web};
+
+use super::client_address::client_address;
+use super::refusal::Refusal;
+use crate::actors::shared::Shared;
+use crate::auth::Identity;
+use crate::protocol::{ErrorCode, Failure};
+
+/// Somebody who was let in.
+pub(super) struct Caller(pub(super) Identity);
+
+impl FromRequest for Caller {
+    type Error = Refusal;
+    type Future = Pin<Box<dyn Future<Output = Result<Caller, Refusal>>>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let request = request.clone();
+        Box::pin(async move { identity(&request).await.map(Caller).map_err(Refusal) })
+    }
+}
+
+async fn identity(request: &HttpRequest) -> Result<Identity, Failure> {
+    let shared: &Arc<Shared> = request
+        .app_data::<web::Data<Shared>>()
+        .ok_or_else(|| Failure::new(ErrorCode::StoreUnavailable, "the gateway is not set up"))?;
+    let token = bearer(request)?;
+    match (token, shared.auth.anonymous()) {
+        (None, Some(anonymous)) => Ok(anonymous),
+        (None, None) => {
+            let msg = "this needs a token: Authorization: Bearer TOKEN";
+            Err(Failure::new(ErrorCode::Unauthorized, msg))
+        }
+        (Some(token), _) => {
+            let client = client_address(request, &shared.config.gateway.trusted_proxies);
+            shared.auth.authenticate(Some(token), client).await
+        }
+    }
+}
+
+fn bearer(request: &HttpRequest) -> Result<Option<&str>, Failure> {
+    let mut lines = request.headers().get_all(AUTHORIZATION);
+    let Some(line) = lines.next() else { return Ok(None) };
+    let token = line.to_str().ok().and_then(|text| {
+        let (scheme, token) = text.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    });
+    match (token, lines.next()) {
+        (Some(token), None) => Ok(Some(token)),
+        _ => {
+            let msg = "Authorization: expected it once, as Bearer TOKEN";
+            Err(Failure::new(ErrorCode::Unauthorized, msg))
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Who gets in and what they may do, over real sockets and with the real program.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic)]
+
+#[path = "../gateway/support/mod.rs"]
+#[allow(dead_code)]
+mod support;
+
+mod door;
+mod http;
+mod issuer;
+mod key_sets;
+mod lifetime;
+mod program;
+mod rights;
+mod secrets;
+mod tls;
+mod tokens;
