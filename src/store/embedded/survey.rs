@@ -13,7 +13,7 @@ use fjall::{Database, Slice};
 
 use super::codec::Decoder;
 use super::folder::{FolderError, beside};
-use super::journal;
+use super::journal::{self, Journal};
 use super::keys::{self, Space};
 use super::mark::Mark;
 use super::open::{self, OpenError};
@@ -99,9 +99,10 @@ impl Survey {
         };
         let inspected = journal::inspect(&database_path, mark);
         let journal_is_whole = inspected.is_ok();
-        if let Err(error) = inspected {
+        let journal = inspected.unwrap_or_else(|error| {
             problems.add(error.to_string());
-        }
+            Journal::default()
+        });
         let scratch = Scratch(beside(path, &format!(".copy-{}", std::process::id())));
         let at = |source| OpenError::Io {
             path: scratch.0.clone(),
@@ -121,6 +122,9 @@ impl Survey {
             path: scratch.0.clone(),
             why,
         })?;
+        if let Err(error) = open::check_reach(&spaces, &journal) {
+            problems.add(error.to_string());
+        }
         Ok(Survey {
             database,
             spaces,
