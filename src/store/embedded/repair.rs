@@ -31,6 +31,8 @@ pub struct Repaired {
     pub events: u64,
     /// Groups that were kept.
     pub groups: u64,
+    /// What was wrong with the folder's files, each in a sentence.
+    pub problems: Vec<String>,
     /// What was lost, each in a sentence.
     pub lost: Vec<String>,
     /// Where the folder as it was is now.
@@ -86,6 +88,7 @@ pub fn repair_folder(path: &Path, progress: impl FnMut(u64)) -> Result<Repaired,
         topics,
         events,
         groups,
+        problems: survey.problems.into_list(),
         lost,
         old,
     })
@@ -108,7 +111,6 @@ struct Repair<'a> {
 
 impl Repair<'_> {
     fn run(&mut self, path: &Path, new: &NewFolder, mut progress: impl FnMut(u64)) -> Result<u64, FolderError> {
-        self.lost.extend(self.survey.problems.listed.iter().cloned());
         if !self.survey.journal_is_whole {
             self.replay_journal(&path.join("db"))?;
         }

@@ -52,7 +52,7 @@ impl Drop for Scratch {
 /// What is wrong, in words.
 #[derive(Default)]
 pub(super) struct Problems {
-    pub listed: Vec<String>,
+    listed: Vec<String>,
     more: u64,
 }
 

@@ -61,7 +61,7 @@ async fn what_an_open_refuses_a_check_finds_and_a_repair_makes_openable() {
         );
         let before = std::fs::read(journal(&path)).unwrap();
         let result = repair_folder(&path, |_| {}).unwrap();
-        assert!(!result.lost.is_empty(), "bit {place}");
+        assert!(!result.problems.is_empty(), "bit {place}");
         assert_eq!(
             std::fs::read(journal(&result.old)).unwrap(),
             before,
@@ -201,7 +201,7 @@ async fn flipped_bits_in_tables_are_errors_and_never_other_data() {
     find_tables(&folder.path().join("tables"), &mut tables);
     assert!(tables.len() >= 3, "{tables:?}");
     let (mut refused, mut errors, mut whole) = (0, 0, 0);
-    for (n, table) in (0..120).zip(tables.iter().cycle()) {
+    for (n, table) in (0..40).zip(tables.iter().cycle()) {
         let outer = tempfile::tempdir().unwrap();
         let path = outer.path().join("data");
         copy(&folder.path().join("tables"), &path);
@@ -232,7 +232,7 @@ async fn flipped_bits_in_tables_are_errors_and_never_other_data() {
         }
         store.close().await.unwrap();
     }
-    println!("of 120 flips: {refused} refused at opening, {errors} reads gave errors, {whole} read whole");
+    println!("of 40 flips: {refused} refused at opening, {errors} reads gave errors, {whole} read whole");
     assert!(refused + errors > 0);
 }
 
