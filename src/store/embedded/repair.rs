@@ -13,7 +13,6 @@ use fjall::{Keyspace, KeyspaceCreateOptions};
 use super::check::{REPORT_EVENTS, name_in};
 use super::codec::Decoder;
 use super::folder::{FolderError, NewFolder, beside};
-use super::journal::{self, JournalError};
 use super::keys::{self, BLOCK, Space};
 use super::open::{OpenError, decode_topic};
 use super::rows::{
@@ -42,16 +41,6 @@ pub struct Repaired {
 /// Claims that may have been given and lost: epochs go on above them.
 const EPOCHS_SKIPPED: u64 = 1 << 20;
 
-impl From<JournalError> for FolderError {
-    fn from(error: JournalError) -> FolderError {
-        let (path, why) = match error {
-            JournalError::Io { path, source } => (path, source.to_string()),
-            JournalError::Damaged(what) => (PathBuf::new(), what),
-        };
-        FolderError::Write { path, why }
-    }
-}
-
 /// Puts a folder that holds what is whole in the place of a damaged one. No other process may have it open.
 pub fn repair_folder(path: &Path, progress: impl FnMut(u64)) -> Result<Repaired, FolderError> {
     let survey = Survey::begin(path)?;
@@ -66,7 +55,7 @@ pub fn repair_folder(path: &Path, progress: impl FnMut(u64)) -> Result<Repaired,
         groups: 0,
         events: 0,
     };
-    let made = repair.run(path, &new, progress);
+    let made = repair.run(&new, progress);
     let (commit, lost) = (repair.commit, repair.lost);
     let (events, groups) = (repair.events, repair.groups);
     let topics = match made {
@@ -110,10 +99,7 @@ struct Repair<'a> {
 }
 
 impl Repair<'_> {
-    fn run(&mut self, path: &Path, new: &NewFolder, mut progress: impl FnMut(u64)) -> Result<u64, FolderError> {
-        if !self.survey.journal_is_whole {
-            self.replay_journal(&path.join("db"))?;
-        }
+    fn run(&mut self, new: &NewFolder, mut progress: impl FnMut(u64)) -> Result<u64, FolderError> {
         let last = self.survey.row(Space::State, keys::COMMIT, CommitRow::decode);
         let last = last.unwrap_or_default();
         if last.number < self.survey.mark {
@@ -192,21 +178,6 @@ impl Repair<'_> {
             Ok(())
         })?;
         Ok(topics.len() as u64)
-    }
-
-    /// Puts what the journal holds over what the database made of it.
-    fn replay_journal(&self, database: &Path) -> Result<(), FolderError> {
-        let spaces = Space::ALL.map(|space| (self.survey.spaces.of(space).id(), space));
-        journal::salvage(database, |row| {
-            let space = spaces.iter().find(|(id, _)| *id == row.keyspace);
-            let Some((_, space)) = space else { return Ok(()) };
-            let keyspace = self.survey.spaces.of(*space);
-            let done = match row.value {
-                Some(value) => keyspace.insert(row.key, value),
-                None => keyspace.remove(row.key),
-            };
-            done.map_err(engine(self.survey))
-        })
     }
 
     /// All topics by their numbers: those that have a row, and those whose events tell their names.

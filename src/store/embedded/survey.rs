@@ -32,8 +32,6 @@ pub(super) struct Survey {
     pub spaces: Spaces,
     pub mark: u64,
     pub problems: Problems,
-    /// Whether the journal of the folder itself is as it was written.
-    pub journal_is_whole: bool,
     scratch: Scratch,
     _lock: File,
 }
@@ -111,7 +109,7 @@ impl Survey {
         let copy = scratch.0.join("db");
         std::fs::create_dir_all(&copy).map_err(at)?;
         if database_path.exists() {
-            copy_folder(&database_path, &copy).map_err(at)?;
+            copy_folder(&database_path, &copy, journal_is_whole).map_err(at)?;
         }
         let hidden = Arc::new(Hidden::default());
         let opened = open::open_database(&copy, &hidden).or_else(|why| {
@@ -125,12 +123,14 @@ impl Survey {
         if let Err(error) = open::check_reach(&spaces, &journal) {
             problems.add(error.to_string());
         }
+        if !journal_is_whole && database_path.exists() {
+            replay_journal(&database_path, &spaces, &scratch.0)?;
+        }
         Ok(Survey {
             database,
             spaces,
             mark,
             problems,
-            journal_is_whole,
             scratch,
             _lock: lock,
         })
@@ -237,14 +237,37 @@ impl SeqList {
     }
 }
 
-fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
+/// Puts every whole batch of a damaged journal over what the tables hold, oldest first. Where a batch between them is
+/// damaged and its rows are in tables already, an older row may win: then acks are forgotten, and events come again.
+fn replay_journal(database: &Path, spaces: &Spaces, scratch: &Path) -> Result<(), FolderError> {
+    let by_id = Space::ALL.map(|space| (spaces.of(space).id(), space));
+    journal::salvage(database, |row| {
+        let Some((_, space)) = by_id.iter().find(|(id, _)| *id == row.keyspace) else {
+            return Ok(());
+        };
+        let keyspace = spaces.of(*space);
+        let done = match row.value {
+            Some(value) => keyspace.insert(row.key, value),
+            None => keyspace.remove(row.key),
+        };
+        done.map_err(|error| FolderError::Write {
+            path: scratch.to_path_buf(),
+            why: format!("{error:?}"),
+        })
+    })
+}
+
+/// Copies a database's folder. A damaged journal is left out: the database would refuse it, and the tables with it.
+fn copy_folder(from: &Path, to: &Path, with_journal: bool) -> io::Result<()> {
     let immutable = from.file_name().is_some_and(|name| name == TABLES);
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         let target = to.join(entry.file_name());
         if entry.file_type()?.is_dir() {
             std::fs::create_dir_all(&target)?;
-            copy_folder(&entry.path(), &target)?;
+            copy_folder(&entry.path(), &target, with_journal)?;
+        } else if !with_journal && target.extension().is_some_and(|extension| extension == "jnl") {
+            continue;
         } else if !immutable || std::fs::hard_link(entry.path(), &target).is_err() {
             std::fs::copy(entry.path(), &target)?;
         }
