@@ -173,7 +173,7 @@ pub(super) fn check_format(path: &Path) -> Result<(), OpenError> {
         source,
     };
     let expected = format_line();
-    match std::fs::read_to_string(&format_path) {
+    match std::fs::read(&format_path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()) {
         Ok(found) if found == expected => Ok(()),
         Ok(found) => Err(OpenError::Format {
             path: path.to_path_buf(),

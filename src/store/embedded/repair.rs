@@ -19,7 +19,7 @@ use super::rows::{
     BlockRow, CommitRow, EventRow, GroupRow, TopicRow, decode_cursor, decode_retry, encode_cursor, encode_number,
 };
 use super::survey::{SeqList, Survey};
-use crate::domain::{PARTITIONS_DEFAULT, PartitionCursor, TopicName};
+use crate::domain::{PARTITIONS_DEFAULT, PartitionCursor, TopicName, partition_of};
 
 /// What a repair kept and lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,6 +97,10 @@ struct Repair<'a> {
     groups: u64,
     events: u64,
 }
+
+/// Events that are looked at to find out how many partitions a topic has, and the most that it can have.
+const PLACED_MAX: usize = 1_000;
+const PARTITIONS_MAX: u32 = 1_024;
 
 impl Repair<'_> {
     fn run(&mut self, new: &NewFolder, mut progress: impl FnMut(u64)) -> Result<u64, FolderError> {
@@ -232,10 +236,13 @@ impl Repair<'_> {
 
     fn topic_from_events(&self, number: u32, first: u64) -> Option<(TopicName, TopicRow)> {
         let last = self.last_event(number).max(first);
-        let (mut name, mut partitions) = (None, PARTITIONS_DEFAULT);
+        let (mut name, mut placed) = (None, Vec::new());
         let walked: Result<(), std::convert::Infallible> = self.survey.events(number, first..=last, |_, row| {
             if let Some(row) = row.filter(|row| !row.is_lost()) {
-                partitions = partitions.max(row.event.partition.saturating_add(1));
+                if placed.len() < PLACED_MAX {
+                    let by = row.event.key.as_deref().unwrap_or(&row.event.id).to_owned();
+                    placed.push((by, row.event.partition));
+                }
                 if name.is_none() {
                     let json: Option<serde_json::Value> = serde_json::from_slice(&row.event.json).ok();
                     name = json.and_then(|json| json.get("topic")?.as_str()?.parse::<TopicName>().ok());
@@ -244,7 +251,7 @@ impl Repair<'_> {
             Ok(())
         });
         let Ok(()) = walked;
-        let mut topic = TopicRow::new(number, partitions);
+        let mut topic = TopicRow::new(number, partitions_of(&placed));
         topic.first = first;
         topic.end.tail = last;
         Some((name?, topic))
@@ -314,6 +321,18 @@ impl Repair<'_> {
         }
         self.commit.epoch += EPOCHS_SKIPPED;
     }
+}
+
+/// The number of partitions that puts events where they are.
+fn partitions_of(placed: &[(String, u32)]) -> u32 {
+    let fits = |count: &u32| {
+        placed
+            .iter()
+            .all(|(by, partition)| partition_of(by, *count) == *partition)
+    };
+    let highest = placed.iter().map(|(_, partition)| *partition).max().unwrap_or(0);
+    let mut candidates = std::iter::once(PARTITIONS_DEFAULT).chain(highest + 1..=PARTITIONS_MAX);
+    candidates.find(fits).unwrap_or(PARTITIONS_DEFAULT)
 }
 
 /// One topic's log, made anew.

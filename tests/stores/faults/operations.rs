@@ -195,23 +195,25 @@ async fn flipped_bits_in_tables_are_errors_and_never_other_data() {
     let folder = tempfile::tempdir().unwrap();
     let source = EmbeddedStore::open(live.path(), durable(Durability::Fsync)).unwrap();
     let original = source.read(&name, 0, usize::MAX, usize::MAX).await.unwrap();
-    source.backup(&folder.path().join("tables"), |_| {}).unwrap();
+    source.backup(&folder.path().join("copy"), |_| {}).unwrap();
     source.close().await.unwrap();
     let mut tables = Vec::new();
-    find_tables(&folder.path().join("tables"), &mut tables);
+    find_tables(&folder.path().join("copy"), &mut tables);
     assert!(tables.len() >= 3, "{tables:?}");
     let (mut refused, mut errors, mut whole) = (0, 0, 0);
+    let mut kept = Vec::new();
     for (n, table) in (0..40).zip(tables.iter().cycle()) {
         let outer = tempfile::tempdir().unwrap();
         let path = outer.path().join("data");
-        copy(&folder.path().join("tables"), &path);
-        let table = path.join(table.strip_prefix(folder.path().join("tables")).unwrap());
+        copy(&folder.path().join("copy"), &path);
+        let table = path.join(table.strip_prefix(folder.path().join("copy")).unwrap());
         let mut bytes = std::fs::read(&table).unwrap();
         let place = places(n + 1, bytes.len() * 8).last().unwrap();
         bytes[place / 8] ^= 1 << (place % 8);
         std::fs::write(&table, bytes).unwrap();
         let Ok(store) = open(&path) else {
             refused += 1;
+            kept.push(repaired_events(&path, &original).await);
             continue;
         };
         match store.read(&name, 0, usize::MAX, usize::MAX).await {
@@ -234,6 +236,21 @@ async fn flipped_bits_in_tables_are_errors_and_never_other_data() {
     }
     println!("of 40 flips: {refused} refused at opening, {errors} reads gave errors, {whole} read whole");
     assert!(refused + errors > 0);
+    kept.sort_unstable();
+    println!("repairs of those that were refused kept, of 2,000 events: {kept:?}");
+}
+
+/// How many events a repair keeps; each of them as it was, in a folder that opens.
+async fn repaired_events(path: &Path, original: &[Arc<tidegate::domain::Event>]) -> usize {
+    let repaired = repair_folder(path, |_| {}).unwrap();
+    assert_eq!(problems(path), Vec::<String>::new());
+    let store = open(path).unwrap();
+    let kept = all(&store, &topic("tables")).await;
+    assert_eq!(kept.len() as u64, repaired.events);
+    assert!(kept.iter().all(|event| original.contains(event)));
+    assert!(kept.len() == original.len() || !(repaired.lost.is_empty() && repaired.problems.is_empty()));
+    store.close().await.unwrap();
+    kept.len()
 }
 
 #[tokio::test]
