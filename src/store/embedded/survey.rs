@@ -106,16 +106,13 @@ impl Survey {
             path: scratch.0.clone(),
             source,
         };
-        let copy = scratch.0.join("db");
-        std::fs::create_dir_all(&copy).map_err(at)?;
-        if database_path.exists() {
-            copy_folder(&database_path, &copy, journal_is_whole).map_err(at)?;
-        }
-        let hidden = Arc::new(Hidden::default());
-        let opened = open::open_database(&copy, &hidden).or_else(|why| {
-            problems.add(format!("{why}: what its tables hold is out of reach"));
-            open::open_database(&scratch.0.join("empty"), &hidden)
-        });
+        std::fs::create_dir_all(&scratch.0).map_err(at)?;
+        let copier = Copier {
+            from: &database_path,
+            scratch: &scratch.0,
+            with_journal: journal_is_whole,
+        };
+        let opened = copier.open_what_opens(&mut problems);
         let (database, spaces) = opened.map_err(|why| FolderError::Write {
             path: scratch.0.clone(),
             why,
@@ -255,6 +252,64 @@ fn replay_journal(database: &Path, spaces: &Spaces, scratch: &Path) -> Result<()
             why: format!("{error:?}"),
         })
     })
+}
+
+/// Makes copies of the database until one opens.
+struct Copier<'a> {
+    from: &'a Path,
+    scratch: &'a Path,
+    with_journal: bool,
+}
+
+impl Copier<'_> {
+    /// Opens a copy. Where the database refuses it, keyspaces are left empty, those first that can be made again.
+    fn open_what_opens(&self, problems: &mut Problems) -> Result<(Database, Spaces), String> {
+        use Space::{Events, Index, Marks, State};
+        let hidden = Arc::new(Hidden::default());
+        let empty = self.scratch.join("empty");
+        drop(open::open_database(&empty, &hidden)?);
+        let attempts: [&[Space]; 7] = [
+            &[],
+            &[Index],
+            &[Marks],
+            &[Index, Marks],
+            &[State],
+            &[Index, Marks, State],
+            &[Events],
+        ];
+        for (attempt, emptied) in attempts.into_iter().enumerate() {
+            let copy = self.scratch.join(format!("db-{attempt}"));
+            let copied = self.copy(&copy, &empty, emptied);
+            let opened = copied.map_err(|error| error.to_string());
+            match opened.and_then(|()| open::open_database(&copy, &hidden)) {
+                Ok(opened) => {
+                    for space in emptied {
+                        problems.add(format!("the tables of {} are out of reach", space.name()));
+                    }
+                    return Ok(opened);
+                }
+                Err(why) if attempt == 0 => problems.add(why),
+                Err(_) => {}
+            }
+        }
+        problems.add("all tables are out of reach".into());
+        open::open_database(&empty, &hidden)
+    }
+
+    fn copy(&self, to: &Path, empty: &Path, emptied: &[Space]) -> io::Result<()> {
+        std::fs::create_dir_all(to)?;
+        if self.from.exists() {
+            copy_folder(self.from, to, self.with_journal)?;
+        }
+        for space in emptied {
+            // The database numbers its keyspaces in the order in which they are made, from 1.
+            let folder = Path::new("keyspaces").join((*space as u64 + 1).to_string());
+            std::fs::remove_dir_all(to.join(&folder))?;
+            std::fs::create_dir_all(to.join(&folder))?;
+            copy_folder(&empty.join(&folder), &to.join(&folder), true)?;
+        }
+        Ok(())
+    }
 }
 
 /// Copies a database's folder. A damaged journal is left out: the database would refuse it, and the tables with it.
