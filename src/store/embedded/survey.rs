@@ -254,6 +254,14 @@ fn replay_journal(database: &Path, spaces: &Spaces, scratch: &Path) -> Result<()
     })
 }
 
+/// The database's own keyspace, a list of the others: the same in every database of ours.
+const LIST: u64 = 0;
+
+/// The database numbers its keyspaces in the order in which they are made.
+fn keyspace_number(space: Space) -> u64 {
+    space as u64 + 1
+}
+
 /// Makes copies of the database until one opens.
 struct Copier<'a> {
     from: &'a Path,
@@ -262,20 +270,22 @@ struct Copier<'a> {
 }
 
 impl Copier<'_> {
-    /// Opens a copy. Where the database refuses it, keyspaces are left empty, those first that can be made again.
+    /// Opens a copy. Where the database refuses it, keyspaces are left empty, those first that can be
+    /// made again.
     fn open_what_opens(&self, problems: &mut Problems) -> Result<(Database, Spaces), String> {
-        use Space::{Events, Index, Marks, State};
+        let [events, index, state, marks] = Space::ALL.map(keyspace_number);
         let hidden = Arc::new(Hidden::default());
         let empty = self.scratch.join("empty");
         drop(open::open_database(&empty, &hidden)?);
-        let attempts: [&[Space]; 7] = [
+        let attempts: [&[u64]; 8] = [
             &[],
-            &[Index],
-            &[Marks],
-            &[Index, Marks],
-            &[State],
-            &[Index, Marks, State],
-            &[Events],
+            &[LIST],
+            &[index],
+            &[marks],
+            &[index, marks],
+            &[state],
+            &[index, marks, state],
+            &[events],
         ];
         for (attempt, emptied) in attempts.into_iter().enumerate() {
             let copy = self.scratch.join(format!("db-{attempt}"));
@@ -283,7 +293,8 @@ impl Copier<'_> {
             let opened = copied.map_err(|error| error.to_string());
             match opened.and_then(|()| open::open_database(&copy, &hidden)) {
                 Ok(opened) => {
-                    for space in emptied {
+                    let emptied = |space: &Space| emptied.contains(&keyspace_number(*space));
+                    for space in Space::ALL.into_iter().filter(emptied) {
                         problems.add(format!("the tables of {} are out of reach", space.name()));
                     }
                     return Ok(opened);
@@ -296,14 +307,13 @@ impl Copier<'_> {
         open::open_database(&empty, &hidden)
     }
 
-    fn copy(&self, to: &Path, empty: &Path, emptied: &[Space]) -> io::Result<()> {
+    fn copy(&self, to: &Path, empty: &Path, replaced: &[u64]) -> io::Result<()> {
         std::fs::create_dir_all(to)?;
         if self.from.exists() {
             copy_folder(self.from, to, self.with_journal)?;
         }
-        for space in emptied {
-            // The database numbers its keyspaces in the order in which they are made, from 1.
-            let folder = Path::new("keyspaces").join((*space as u64 + 1).to_string());
+        for number in replaced {
+            let folder = Path::new("keyspaces").join(number.to_string());
             std::fs::remove_dir_all(to.join(&folder))?;
             std::fs::create_dir_all(to.join(&folder))?;
             copy_folder(&empty.join(&folder), &to.join(&folder), true)?;

@@ -238,6 +238,7 @@ async fn flipped_bits_in_tables_are_errors_and_never_other_data() {
     assert!(refused + errors > 0);
     kept.sort_unstable();
     println!("repairs of those that were refused kept, of 2,000 events: {kept:?}");
+    assert!(kept.last() == Some(&original.len()), "no repair kept everything");
 }
 
 /// How many events a repair keeps; each of them as it was, in a folder that opens.
