@@ -117,7 +117,7 @@ fn repair(options: &FolderOptions, out: &mut dyn Write) -> Result<(), Failure> {
     let text = if options.json {
         let summary = json!({
             "topics": repaired.topics, "events": repaired.events, "groups": repaired.groups,
-            "lost": repaired.lost, "old": repaired.old,
+            "problems": repaired.problems, "lost": repaired.lost, "old": repaired.old,
         });
         format!("{summary}\n")
     } else {
@@ -125,6 +125,9 @@ fn repair(options: &FolderOptions, out: &mut dyn Write) -> Result<(), Failure> {
             "kept: {} topics, {} events, {} groups\n",
             repaired.topics, repaired.events, repaired.groups
         );
+        for problem in &repaired.problems {
+            text.push_str(&format!("found: {problem}\n"));
+        }
         for loss in &repaired.lost {
             text.push_str(&format!("lost: {loss}\n"));
         }

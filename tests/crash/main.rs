@@ -9,6 +9,7 @@ mod clients;
 mod disk;
 mod history;
 mod process;
+mod store_commands;
 
 use std::sync::{Arc, Mutex};
 

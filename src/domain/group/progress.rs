@@ -78,7 +78,7 @@ impl Progress {
         // Only the sum of what the stored ranges cover is known: where one of them goes on above, this is an estimate.
         let below = |range: &SeqRange| (range.last.saturating_add(1).min(first)).saturating_sub(range.first);
         let covered = self.stored.acked.iter().map(below).fold(0, u64::saturating_add);
-        // Each range that lies above has at least one of them.
+        // None of them is empty: each that is wholly above has an event at least.
         let above = self.stored.acked.iter().filter(|range| range.first >= first).count() as u64;
         let acked = skipped.min(self.stored_left.saturating_sub(above)).min(covered);
         self.stored_left -= acked;

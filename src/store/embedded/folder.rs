@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use fjall::{Database, PersistMode, Slice};
 
+use super::journal::JournalError;
 use super::keys::{self, Space};
 use super::mark::Mark;
 use super::open::{self, OpenError};
@@ -42,6 +43,16 @@ pub enum FolderError {
         /// What went wrong.
         why: String,
     },
+}
+
+impl From<JournalError> for FolderError {
+    fn from(error: JournalError) -> FolderError {
+        let (path, why) = match error {
+            JournalError::Io { path, source } => (path, source.to_string()),
+            JournalError::Damaged(what) => (PathBuf::new(), what),
+        };
+        FolderError::Write { path, why }
+    }
 }
 
 /// A folder in the making.

@@ -30,6 +30,8 @@ const SEQNO_STEP_MAX: u64 = 1 << 32;
 /// What the journal holds.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Journal {
+    /// The oldest commit in it, where there is one.
+    pub oldest: Option<CommitRow>,
     /// The newest commit in it, where there is one.
     pub newest: Option<u64>,
     /// Where the newest file is torn: what is behind was never answered and can be cut off.
@@ -53,6 +55,7 @@ pub(super) fn inspect(database: &Path, mark: u64) -> Result<Journal, JournalErro
     })?;
     let mut inspector = Inspector {
         mark,
+        oldest: None,
         newest: None,
         seqno: 0,
     };
@@ -80,6 +83,7 @@ pub(super) fn inspect(database: &Path, mark: u64) -> Result<Journal, JournalErro
         )));
     }
     Ok(Journal {
+        oldest: inspector.oldest,
         newest: inspector.newest,
         torn,
     })
@@ -149,6 +153,7 @@ pub(super) fn salvage<E: From<JournalError>>(
 
 struct Inspector {
     mark: u64,
+    oldest: Option<CommitRow>,
     newest: Option<u64>,
     /// The highest number of the database's own that was met.
     seqno: u64,
@@ -172,6 +177,7 @@ impl Inspector {
                 return Err(damaged(path, at, "a batch is not in its order"));
             }
             self.newest = Some(commit.number);
+            self.oldest.get_or_insert(commit);
             self.seqno = batch.seqno + 1;
             at += batch.len;
         }

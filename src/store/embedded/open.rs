@@ -7,9 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fjall::{CompressionType, Database};
+use fjall::{AbstractTree, CompressionType, Database};
 
-use super::journal::{self, JournalError};
+use super::journal::{self, Journal, JournalError};
 use super::keys::{self, Space};
 use super::log;
 use super::mark::Mark;
@@ -105,16 +105,15 @@ pub(super) fn open(path: &Path) -> Result<Opened, OpenError> {
         }
         (Err(error), _) => return Err(at(&mark_path)(error)),
     };
-    let mut newest_in_journal = None;
+    let mut journal = Journal::default();
     if exists {
-        let journal = journal::inspect(&database_path, mark.number()).map_err(|error| match error {
+        journal = journal::inspect(&database_path, mark.number()).map_err(|error| match error {
             JournalError::Io { path, source } => OpenError::Io { path, source },
             JournalError::Damaged(what) => damaged(what),
         })?;
         if let Some((torn, end)) = &journal.torn {
             cut(torn, *end).map_err(at(torn))?;
         }
-        newest_in_journal = journal.newest;
     } else if mark.number() > 0 {
         return Err(damaged("the database is missing".into()));
     } else if database_path.exists() {
@@ -131,7 +130,7 @@ pub(super) fn open(path: &Path) -> Result<Opened, OpenError> {
         }
     }
     let view = View::new(&database, &spaces);
-    let verified = verify(&view, mark.number(), newest_in_journal, &hidden);
+    let verified = check_reach(&spaces, &journal).and_then(|()| verify(&view, mark.number(), journal.newest, &hidden));
     let (last, topics) = verified.map_err(|error| damaged(error.to_string()))?;
     drop(view);
     Ok(Opened {
@@ -174,7 +173,7 @@ pub(super) fn check_format(path: &Path) -> Result<(), OpenError> {
         source,
     };
     let expected = format_line();
-    match std::fs::read_to_string(&format_path) {
+    match std::fs::read(&format_path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()) {
         Ok(found) if found == expected => Ok(()),
         Ok(found) => Err(OpenError::Format {
             path: path.to_path_buf(),
@@ -240,6 +239,23 @@ pub(super) fn open_database(path: &Path, hidden: &Arc<Hidden>) -> Result<(Databa
         Ok(Err(error)) => Err(format!("the database does not open: {error:?}")),
         Err(_) => Err("the database broke down while it was opened".into()),
     }
+}
+
+/// What the journal does not begin with must be in tables. Where a whole file of it is gone, they end before that. To be
+/// called as soon as the database is open: it sorts what it has into tables by and by.
+pub(super) fn check_reach(spaces: &Spaces, journal: &Journal) -> Result<(), StoreError> {
+    let Some(oldest) = &journal.oldest else { return Ok(()) };
+    for (space, least) in Space::ALL.into_iter().zip(oldest.seqnos_before) {
+        let reached = spaces.of(space).tree.get_highest_persisted_seqno();
+        if least > 0 && reached.is_none_or(|reached| reached < least) {
+            return Err(StoreError::Corrupt(format!(
+                "the journal begins with commit {}, and the tables of {} end before that: a file of the journal is gone",
+                oldest.number,
+                space.name()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Compares what the database holds with what is known of it from elsewhere. Cheap: it looks at every topic and at the

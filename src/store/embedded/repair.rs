@@ -13,14 +13,13 @@ use fjall::{Keyspace, KeyspaceCreateOptions};
 use super::check::{REPORT_EVENTS, name_in};
 use super::codec::Decoder;
 use super::folder::{FolderError, NewFolder, beside};
-use super::journal::{self, JournalError};
 use super::keys::{self, BLOCK, Space};
 use super::open::{OpenError, decode_topic};
 use super::rows::{
     BlockRow, CommitRow, EventRow, GroupRow, TopicRow, decode_cursor, decode_retry, encode_cursor, encode_number,
 };
 use super::survey::{SeqList, Survey};
-use crate::domain::{PARTITIONS_DEFAULT, PartitionCursor, TopicName};
+use crate::domain::{PARTITIONS_DEFAULT, PartitionCursor, TopicName, partition_of};
 
 /// What a repair kept and lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +30,8 @@ pub struct Repaired {
     pub events: u64,
     /// Groups that were kept.
     pub groups: u64,
+    /// What was wrong with the folder's files, each in a sentence.
+    pub problems: Vec<String>,
     /// What was lost, each in a sentence.
     pub lost: Vec<String>,
     /// Where the folder as it was is now.
@@ -39,16 +40,6 @@ pub struct Repaired {
 
 /// Claims that may have been given and lost: epochs go on above them.
 const EPOCHS_SKIPPED: u64 = 1 << 20;
-
-impl From<JournalError> for FolderError {
-    fn from(error: JournalError) -> FolderError {
-        let (path, why) = match error {
-            JournalError::Io { path, source } => (path, source.to_string()),
-            JournalError::Damaged(what) => (PathBuf::new(), what),
-        };
-        FolderError::Write { path, why }
-    }
-}
 
 /// Puts a folder that holds what is whole in the place of a damaged one. No other process may have it open.
 pub fn repair_folder(path: &Path, progress: impl FnMut(u64)) -> Result<Repaired, FolderError> {
@@ -64,7 +55,7 @@ pub fn repair_folder(path: &Path, progress: impl FnMut(u64)) -> Result<Repaired,
         groups: 0,
         events: 0,
     };
-    let made = repair.run(path, &new, progress);
+    let made = repair.run(&new, progress);
     let (commit, lost) = (repair.commit, repair.lost);
     let (events, groups) = (repair.events, repair.groups);
     let topics = match made {
@@ -86,6 +77,7 @@ pub fn repair_folder(path: &Path, progress: impl FnMut(u64)) -> Result<Repaired,
         topics,
         events,
         groups,
+        problems: survey.problems.into_list(),
         lost,
         old,
     })
@@ -106,12 +98,12 @@ struct Repair<'a> {
     events: u64,
 }
 
+/// Events that are looked at to find out how many partitions a topic has, and the most that it can have.
+const PLACED_MAX: usize = 1_000;
+const PARTITIONS_MAX: u32 = 1_024;
+
 impl Repair<'_> {
-    fn run(&mut self, path: &Path, new: &NewFolder, mut progress: impl FnMut(u64)) -> Result<u64, FolderError> {
-        self.lost.extend(self.survey.problems.listed.iter().cloned());
-        if !self.survey.journal_is_whole {
-            self.replay_journal(&path.join("db"))?;
-        }
+    fn run(&mut self, new: &NewFolder, mut progress: impl FnMut(u64)) -> Result<u64, FolderError> {
         let last = self.survey.row(Space::State, keys::COMMIT, CommitRow::decode);
         let last = last.unwrap_or_default();
         if last.number < self.survey.mark {
@@ -192,21 +184,6 @@ impl Repair<'_> {
         Ok(topics.len() as u64)
     }
 
-    /// Puts what the journal holds over what the database made of it.
-    fn replay_journal(&self, database: &Path) -> Result<(), FolderError> {
-        let spaces = Space::ALL.map(|space| (self.survey.spaces.of(space).id(), space));
-        journal::salvage(database, |row| {
-            let space = spaces.iter().find(|(id, _)| *id == row.keyspace);
-            let Some((_, space)) = space else { return Ok(()) };
-            let keyspace = self.survey.spaces.of(*space);
-            let done = match row.value {
-                Some(value) => keyspace.insert(row.key, value),
-                None => keyspace.remove(row.key),
-            };
-            done.map_err(engine(self.survey))
-        })
-    }
-
     /// All topics by their numbers: those that have a row, and those whose events tell their names.
     fn topics(&mut self, last: &CommitRow) -> BTreeMap<u32, (TopicName, TopicRow)> {
         let mut topics = BTreeMap::new();
@@ -259,10 +236,13 @@ impl Repair<'_> {
 
     fn topic_from_events(&self, number: u32, first: u64) -> Option<(TopicName, TopicRow)> {
         let last = self.last_event(number).max(first);
-        let (mut name, mut partitions) = (None, PARTITIONS_DEFAULT);
+        let (mut name, mut placed) = (None, Vec::new());
         let walked: Result<(), std::convert::Infallible> = self.survey.events(number, first..=last, |_, row| {
             if let Some(row) = row.filter(|row| !row.is_lost()) {
-                partitions = partitions.max(row.event.partition.saturating_add(1));
+                if placed.len() < PLACED_MAX {
+                    let by = row.event.key.as_deref().unwrap_or(&row.event.id).to_owned();
+                    placed.push((by, row.event.partition));
+                }
                 if name.is_none() {
                     let json: Option<serde_json::Value> = serde_json::from_slice(&row.event.json).ok();
                     name = json.and_then(|json| json.get("topic")?.as_str()?.parse::<TopicName>().ok());
@@ -271,7 +251,7 @@ impl Repair<'_> {
             Ok(())
         });
         let Ok(()) = walked;
-        let mut topic = TopicRow::new(number, partitions);
+        let mut topic = TopicRow::new(number, partitions_of(&placed));
         topic.first = first;
         topic.end.tail = last;
         Some((name?, topic))
@@ -341,6 +321,18 @@ impl Repair<'_> {
         }
         self.commit.epoch += EPOCHS_SKIPPED;
     }
+}
+
+/// The number of partitions that puts events where they are.
+fn partitions_of(placed: &[(String, u32)]) -> u32 {
+    let fits = |count: &u32| {
+        placed
+            .iter()
+            .all(|(by, partition)| partition_of(by, *count) == *partition)
+    };
+    let highest = placed.iter().map(|(_, partition)| *partition).max().unwrap_or(0);
+    let mut candidates = std::iter::once(PARTITIONS_DEFAULT).chain(highest + 1..=PARTITIONS_MAX);
+    candidates.find(fits).unwrap_or(PARTITIONS_DEFAULT)
 }
 
 /// One topic's log, made anew.

@@ -49,6 +49,9 @@ pub(super) struct CommitRow {
     pub engine_seqno: u64,
     /// For each keyspace, the newest commit that wrote to it.
     pub last_in_space: [u64; 4],
+    /// For each keyspace, what `engine_seqno` was for the newest commit before this one that wrote to it: where the
+    /// journal begins with this commit, tables must reach that far. 0 where there was none.
+    pub seqnos_before: [u64; 4],
     /// The number of the topic that was made last.
     pub topic_number: u32,
     /// The epoch that was given last. A group's number is the epoch it was made with.
@@ -59,15 +62,28 @@ pub(super) struct CommitRow {
 
 impl CommitRow {
     pub fn encode(&self, key: &[u8]) -> Vec<u8> {
-        let encoder = Encoder::with_capacity(88).u64(self.number).u64(self.durable);
+        let encoder = Encoder::with_capacity(128).u64(self.number).u64(self.durable);
         let encoder = encoder.u64(self.engine_seqno).numbers(&self.last_in_space);
+        let encoder = encoder.numbers(&self.seqnos_before);
         encoder.u32(self.topic_number).u64(self.epoch).u64(self.tails).seal(key)
+    }
+
+    /// What the next commit has as its `seqnos_before`.
+    pub fn seqnos(&self) -> [u64; 4] {
+        let mut seqnos = self.seqnos_before;
+        for (seqno, last) in seqnos.iter_mut().zip(self.last_in_space) {
+            if last == self.number {
+                *seqno = self.engine_seqno;
+            }
+        }
+        seqnos
     }
 
     /// The same for a copy of the rows in a database of its own, whose counts begin anew.
     pub fn in_a_new_database(self) -> CommitRow {
         CommitRow {
             engine_seqno: 0,
+            seqnos_before: [0; 4],
             durable: self.number,
             ..self
         }
@@ -79,6 +95,7 @@ impl CommitRow {
             durable: decoder.u64()?,
             engine_seqno: decoder.u64()?,
             last_in_space: decoder.numbers()?.try_into().ok()?,
+            seqnos_before: decoder.numbers()?.try_into().ok()?,
             topic_number: decoder.u32()?,
             epoch: decoder.u64()?,
             tails: decoder.u64()?,

@@ -79,7 +79,11 @@ impl<'a> Staging<'a> {
         Staging {
             spaces,
             staged: Default::default(),
-            commit: CommitRow { number, ..*last },
+            commit: CommitRow {
+                number,
+                seqnos_before: last.seqnos(),
+                ..*last
+            },
             topics,
             made: Vec::new(),
             gone: Vec::new(),

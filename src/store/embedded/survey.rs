@@ -13,7 +13,7 @@ use fjall::{Database, Slice};
 
 use super::codec::Decoder;
 use super::folder::{FolderError, beside};
-use super::journal;
+use super::journal::{self, Journal};
 use super::keys::{self, Space};
 use super::mark::Mark;
 use super::open::{self, OpenError};
@@ -32,8 +32,6 @@ pub(super) struct Survey {
     pub spaces: Spaces,
     pub mark: u64,
     pub problems: Problems,
-    /// Whether the journal of the folder itself is as it was written.
-    pub journal_is_whole: bool,
     scratch: Scratch,
     _lock: File,
 }
@@ -52,7 +50,7 @@ impl Drop for Scratch {
 /// What is wrong, in words.
 #[derive(Default)]
 pub(super) struct Problems {
-    pub listed: Vec<String>,
+    listed: Vec<String>,
     more: u64,
 }
 
@@ -99,34 +97,37 @@ impl Survey {
         };
         let inspected = journal::inspect(&database_path, mark);
         let journal_is_whole = inspected.is_ok();
-        if let Err(error) = inspected {
+        let journal = inspected.unwrap_or_else(|error| {
             problems.add(error.to_string());
-        }
+            Journal::default()
+        });
         let scratch = Scratch(beside(path, &format!(".copy-{}", std::process::id())));
         let at = |source| OpenError::Io {
             path: scratch.0.clone(),
             source,
         };
-        let copy = scratch.0.join("db");
-        std::fs::create_dir_all(&copy).map_err(at)?;
-        if database_path.exists() {
-            copy_folder(&database_path, &copy).map_err(at)?;
-        }
-        let hidden = Arc::new(Hidden::default());
-        let opened = open::open_database(&copy, &hidden).or_else(|why| {
-            problems.add(format!("{why}: what its tables hold is out of reach"));
-            open::open_database(&scratch.0.join("empty"), &hidden)
-        });
+        std::fs::create_dir_all(&scratch.0).map_err(at)?;
+        let copier = Copier {
+            from: &database_path,
+            scratch: &scratch.0,
+            with_journal: journal_is_whole,
+        };
+        let opened = copier.open_what_opens(&mut problems);
         let (database, spaces) = opened.map_err(|why| FolderError::Write {
             path: scratch.0.clone(),
             why,
         })?;
+        if let Err(error) = open::check_reach(&spaces, &journal) {
+            problems.add(error.to_string());
+        }
+        if !journal_is_whole && database_path.exists() {
+            replay_journal(&database_path, &spaces, &scratch.0)?;
+        }
         Ok(Survey {
             database,
             spaces,
             mark,
             problems,
-            journal_is_whole,
             scratch,
             _lock: lock,
         })
@@ -233,14 +234,105 @@ impl SeqList {
     }
 }
 
-fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
+/// Puts every whole batch of a damaged journal over what the tables hold, oldest first. Where a batch between them is
+/// damaged and its rows are in tables already, an older row may win: then acks are forgotten, and events come again.
+fn replay_journal(database: &Path, spaces: &Spaces, scratch: &Path) -> Result<(), FolderError> {
+    let by_id = Space::ALL.map(|space| (spaces.of(space).id(), space));
+    journal::salvage(database, |row| {
+        let Some((_, space)) = by_id.iter().find(|(id, _)| *id == row.keyspace) else {
+            return Ok(());
+        };
+        let keyspace = spaces.of(*space);
+        let done = match row.value {
+            Some(value) => keyspace.insert(row.key, value),
+            None => keyspace.remove(row.key),
+        };
+        done.map_err(|error| FolderError::Write {
+            path: scratch.to_path_buf(),
+            why: format!("{error:?}"),
+        })
+    })
+}
+
+/// The database's own keyspace, a list of the others: the same in every database of ours.
+const LIST: u64 = 0;
+
+/// The database numbers its keyspaces in the order in which they are made.
+fn keyspace_number(space: Space) -> u64 {
+    space as u64 + 1
+}
+
+/// Makes copies of the database until one opens.
+struct Copier<'a> {
+    from: &'a Path,
+    scratch: &'a Path,
+    with_journal: bool,
+}
+
+impl Copier<'_> {
+    /// Opens a copy. Where the database refuses it, keyspaces are left empty, those first that can be
+    /// made again.
+    fn open_what_opens(&self, problems: &mut Problems) -> Result<(Database, Spaces), String> {
+        let [events, index, state, marks] = Space::ALL.map(keyspace_number);
+        let hidden = Arc::new(Hidden::default());
+        let empty = self.scratch.join("empty");
+        drop(open::open_database(&empty, &hidden)?);
+        let attempts: [&[u64]; 8] = [
+            &[],
+            &[LIST],
+            &[index],
+            &[marks],
+            &[index, marks],
+            &[state],
+            &[index, marks, state],
+            &[events],
+        ];
+        for (attempt, emptied) in attempts.into_iter().enumerate() {
+            let copy = self.scratch.join(format!("db-{attempt}"));
+            let copied = self.copy(&copy, &empty, emptied);
+            let opened = copied.map_err(|error| error.to_string());
+            match opened.and_then(|()| open::open_database(&copy, &hidden)) {
+                Ok(opened) => {
+                    let emptied = |space: &Space| emptied.contains(&keyspace_number(*space));
+                    for space in Space::ALL.into_iter().filter(emptied) {
+                        problems.add(format!("the tables of {} are out of reach", space.name()));
+                    }
+                    return Ok(opened);
+                }
+                Err(why) if attempt == 0 => problems.add(why),
+                Err(_) => {}
+            }
+        }
+        problems.add("all tables are out of reach".into());
+        open::open_database(&empty, &hidden)
+    }
+
+    fn copy(&self, to: &Path, empty: &Path, replaced: &[u64]) -> io::Result<()> {
+        std::fs::create_dir_all(to)?;
+        if self.from.exists() {
+            copy_folder(self.from, to, self.with_journal)?;
+        }
+        for number in replaced {
+            let folder = Path::new("keyspaces").join(number.to_string());
+            std::fs::remove_dir_all(to.join(&folder))?;
+            std::fs::create_dir_all(to.join(&folder))?;
+            copy_folder(&empty.join(&folder), &to.join(&folder), true)?;
+        }
+        Ok(())
+    }
+}
+
+/// Copies a database's folder. A damaged journal is left out: the database would refuse it, and the tables with it.
+fn copy_folder(from: &Path, to: &Path, with_journal: bool) -> io::Result<()> {
     let immutable = from.file_name().is_some_and(|name| name == TABLES);
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         let target = to.join(entry.file_name());
         if entry.file_type()?.is_dir() {
             std::fs::create_dir_all(&target)?;
-            copy_folder(&entry.path(), &target)?;
+            copy_folder(&entry.path(), &target, with_journal)?;
+        } else if !with_journal && target.extension().is_some_and(|extension| extension == "jnl") {
+            continue;
         } else if !immutable || std::fs::hard_link(entry.path(), &target).is_err() {
             std::fs::copy(entry.path(), &target)?;
         }

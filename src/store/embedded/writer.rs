@@ -131,7 +131,10 @@ impl Writer {
         match staging.write(&self.database) {
             Ok(commit) => self.last = commit,
             Err(error) => {
-                let reason = format!("writing failed: {error:?}");
+                let reason = match error {
+                    fjall::Error::Poisoned => "writing to disk failed (is it full?): make room and restart".to_owned(),
+                    other => format!("writing failed: {other:?}"),
+                };
                 self.health.fail(reason.clone());
                 return Err(StoreError::Unavailable(reason));
             }

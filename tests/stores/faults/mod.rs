@@ -167,3 +167,31 @@ async fn damage_in_an_older_journal_is_seen() {
         assert!(!opens_whole(folder.path(), &image.contents, "a whole file is gone").await);
     }
 }
+
+#[tokio::test]
+async fn a_missing_journal_that_held_nothing_but_groups_is_seen() {
+    let live = tempfile::tempdir().unwrap();
+    let store = open(live.path()).unwrap();
+    // Nothing in the newer file leads to the older one: no event, no sum.
+    make_group(&store, &topic("later"), &group("g")).await;
+    make_group(&store, &topic("later"), &group("h")).await;
+    append(&store, &topic("a"), vec![event("a")]).await.unwrap();
+    append(&store, &topic("b"), vec![event("b")]).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    copy(live.path(), folder.path());
+    let contents = contents(&store).await;
+    store.close().await.unwrap();
+    let image = Image { folder, contents };
+    let folder = in_two_files(&image, |_| {});
+    assert!(opens_whole(folder.path(), &image.contents, "both files").await);
+    let folder = in_two_files(&image, |_| {});
+    std::fs::remove_file(journal(folder.path())).unwrap();
+    assert!(!opens_whole(folder.path(), &image.contents, "the older file is gone").await);
+    let found = tidegate::store::check_folder(folder.path(), |_| {}).unwrap().problems;
+    assert!(
+        found
+            .iter()
+            .any(|problem| problem.contains("a file of the journal is gone")),
+        "{found:?}"
+    );
+}
