@@ -308,7 +308,7 @@ impl StreamHandler<Result<ws::Message, ws::ProtocolError>> for ConnectionActor {
             }
             Ok(ws::Message::Nop) => {}
             // The guard lets nothing else through that the codec would refuse: what is left is text that is not UTF-8,
-            // in a frame or in the reason of a close, the codes of a close, and a peer that is gone.
+            // a close that is none, and a peer that is gone.
             Err(ws::ProtocolError::Io(_)) if self.verdict.get() == Some(&Ending::Lost) => ctx.terminate(),
             Err(ws::ProtocolError::Io(_)) => self.close(CloseCode::InvalidData, "text is not UTF-8", ctx),
             Err(error) => self.close(CloseCode::ProtocolError, &error.to_string(), ctx),
