@@ -3,6 +3,7 @@
 mod http;
 mod open_files;
 mod shutdown;
+mod slow_heads;
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -11,10 +12,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use actix::Arbiter;
-use actix_web::dev::Extensions;
+use actix_web::dev::{Extensions, Service};
 use actix_web::rt::net::TcpStream;
 use actix_web::{App, HttpServer, web};
 
+use self::slow_heads::{HeadWatch, NotedBody};
 use crate::actors::auth::authenticator;
 use crate::actors::connection::{Connections, PeerSocket, watch};
 use crate::actors::registry::Registry;
@@ -29,6 +31,9 @@ use crate::telemetry::Metrics;
 
 /// How much longer than `gateway.write_timeout` the kernel waits for a peer to acknowledge what was sent.
 const ACK_GRACE: Duration = Duration::from_secs(5);
+
+/// How long a connection may wait between two requests.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// Why the gateway did not start or ended.
 #[derive(Debug, thiserror::Error)]
@@ -145,12 +150,28 @@ impl Gateway {
         let listen = shared.config.gateway.listen;
         let silence = shared.config.gateway.write_timeout + ACK_GRACE;
         let data = web::Data::from(shared.clone());
-        let server = HttpServer::new(move || App::new().app_data(data.clone()).configure(http::routes))
+        let heads = HeadWatch::default();
+        watchdog.spawn(heads.clone().watch(KEEP_ALIVE + timing.request_head));
+        let app = move || {
+            App::new()
+                .app_data(data.clone())
+                .wrap_fn(|request, service| {
+                    let peer = request.conn_data::<Arc<PeerSocket>>().cloned();
+                    if let Some(peer) = &peer {
+                        peer.set_busy(true);
+                    }
+                    let response = service.call(request);
+                    async move { Ok(response.await?.map_body(|_, body| NotedBody::new(body, peer))) }
+                })
+                .configure(http::routes)
+        };
+        let server = HttpServer::new(app)
             .disable_signals()
+            .keep_alive(KEEP_ALIVE)
             .client_request_timeout(timing.request_head)
             .on_connect(move |stream, data| {
                 if let Some(stream) = stream.downcast_ref::<TcpStream>() {
-                    keep_hold(stream, silence, data);
+                    keep_hold(stream, silence, &heads, data);
                 }
             })
             .shutdown_timeout(1)
@@ -199,12 +220,16 @@ impl Gateway {
 
 /// Puts a second descriptor of a new connection's socket aside, and has the kernel give up on a peer that acknowledges
 /// nothing: where an actor has nothing more to write, nobody else would notice.
-fn keep_hold(stream: &TcpStream, silence: Duration, data: &mut Extensions) {
+fn keep_hold(stream: &TcpStream, silence: Duration, heads: &HeadWatch, data: &mut Extensions) {
     if let Err(error) = socket2::SockRef::from(stream).set_tcp_user_timeout(Some(silence)) {
         tracing::debug!(%error, "no timeout for unacknowledged data");
     }
     match stream.as_fd().try_clone_to_owned() {
-        Ok(socket) => drop(data.insert(PeerSocket::new(socket))),
+        Ok(socket) => {
+            let peer = Arc::new(PeerSocket::new(socket));
+            heads.add(&peer);
+            data.insert(peer);
+        }
         Err(error) => tracing::warn!(%error, "a connection cannot be cut off from outside: too few open files"),
     }
 }

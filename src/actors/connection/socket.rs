@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use actix::prelude::*;
 use actix_web::{HttpRequest, HttpResponse, web};
 use actix_web_actors::ws::{self, WebsocketContext};
 use bytestring::ByteString;
+use tokio::time::Instant;
 
 use super::backlog::{Backlog, Cut};
 use super::frame_guard::{Ending, FrameGuard, Verdict};
@@ -49,17 +50,48 @@ pub struct ConnectionActor {
 }
 
 /// A second descriptor of a connection's socket, put aside when the connection was accepted.
-#[derive(Debug, Default)]
-pub struct PeerSocket(Mutex<Option<OwnedFd>>);
+#[derive(Debug)]
+pub struct PeerSocket(Mutex<Peer>);
+
+#[derive(Debug)]
+struct Peer {
+    /// None once it is a WebSocket, which looks after itself.
+    socket: Option<OwnedFd>,
+    /// Since when no request was under way. None while one is, and before the first.
+    idle_since: Option<Instant>,
+}
 
 impl PeerSocket {
     /// For one connection.
     pub fn new(socket: OwnedFd) -> PeerSocket {
-        PeerSocket(Mutex::new(Some(socket)))
+        PeerSocket(Mutex::new(Peer {
+            socket: Some(socket),
+            idle_since: None,
+        }))
+    }
+
+    /// A request is under way, or its response is done.
+    pub fn set_busy(&self, busy: bool) {
+        self.lock().idle_since = (!busy).then(Instant::now);
+    }
+
+    /// Ends the connection where no request was under way for so long. True: it is not to be looked at again.
+    pub fn shut_if_idle(&self, longest: Duration) -> bool {
+        let mut peer = self.lock();
+        if peer.idle_since.is_some_and(|since| since.elapsed() > longest)
+            && let Some(socket) = peer.socket.take()
+        {
+            let _ = socket2::SockRef::from(&socket).shutdown(std::net::Shutdown::Both);
+        }
+        peer.socket.is_none()
     }
 
     fn take(&self) -> Option<OwnedFd> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.lock().socket.take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Peer> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -71,7 +103,7 @@ pub fn upgrade(
 ) -> Result<HttpResponse, actix_web::Error> {
     let mut response = ws::handshake(request)?;
     let frame_bytes = shared.config.limits.frame_bytes;
-    let socket = request.conn_data::<PeerSocket>().and_then(PeerSocket::take);
+    let socket = request.conn_data::<Arc<PeerSocket>>().and_then(|peer| peer.take());
     let backlog = Backlog::new(shared.config.gateway.write_buffer, socket);
     let (number, verdict) = (shared.next_number(), Verdict::default());
     let actor = ConnectionActor {
