@@ -35,7 +35,11 @@ impl Registry {
         }
         shared.supervision.may_start(topic.as_str())?;
         // A name alone starts an actor: so clients decide how many there are.
-        if running.len() > shared.config.gateway.max_topics && !running.contains_key(topic) {
+        let max = shared.config.gateway.max_topics;
+        if running.len() > max {
+            running.retain(|name, handle| name == topic || handle.is_open());
+        }
+        if running.len() > max && !running.contains_key(topic) {
             let msg = "as many topics are in use as may be (gateway.max_topics)";
             return Err(Failure::new(ErrorCode::Overloaded, msg).retry_after(1_000));
         }

@@ -10,6 +10,7 @@ mod origin;
 mod refusal;
 mod reload;
 mod shutdown;
+mod slow_heads;
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -19,12 +20,13 @@ use std::time::Duration;
 
 use actix::Arbiter;
 use actix_tls::accept::rustls_0_23::TlsStream;
-use actix_web::dev::Extensions;
+use actix_web::dev::{Extensions, Service};
 use actix_web::middleware::from_fn;
 use actix_web::rt::net::TcpStream;
 use actix_web::{App, HttpServer, web};
 
 pub use self::reload::Reloader;
+use self::slow_heads::{HeadWatch, NotedBody};
 use crate::actors::connection::{Connections, PeerSocket, watch};
 use crate::actors::registry::Registry;
 use crate::actors::shared::{Shared, Timing};
@@ -41,6 +43,9 @@ use crate::tls::{self, Certificate};
 
 /// How much longer than `gateway.write_timeout` the kernel waits for a peer to acknowledge what was sent.
 const ACK_GRACE: Duration = Duration::from_secs(5);
+
+/// How long a connection may wait between two requests.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// Why the gateway did not start or ended.
 #[derive(Debug, thiserror::Error)]
@@ -167,22 +172,33 @@ impl Gateway {
         let listen = shared.config.gateway.listen;
         let silence = shared.config.gateway.write_timeout + ACK_GRACE;
         let data = web::Data::from(shared.clone());
+        let heads = HeadWatch::default();
+        watchdog.spawn(heads.clone().watch(KEEP_ALIVE + timing.request_head));
         let app = move || {
             App::new()
                 .app_data(data.clone())
                 .wrap(from_fn(guard::guard))
+                .wrap_fn(|request, service| {
+                    let peer = request.conn_data::<Arc<PeerSocket>>().cloned();
+                    if let Some(peer) = &peer {
+                        peer.set_busy(true);
+                    }
+                    let response = service.call(request);
+                    async move { Ok(response.await?.map_body(|_, body| NotedBody::new(body, peer))) }
+                })
                 .configure(http::routes)
         };
         let server = HttpServer::new(app)
             .disable_signals()
             // Events are small and answers wait for nothing: without this a delayed ACK of the peer holds them for 40 ms.
             .tcp_nodelay(true)
+            .keep_alive(KEEP_ALIVE)
             .client_request_timeout(timing.request_head)
             .on_connect(move |stream, data| {
                 let plain = stream.downcast_ref::<TcpStream>();
                 let under_tls = || Some(stream.downcast_ref::<TlsStream<TcpStream>>()?.get_ref().0);
                 if let Some(stream) = plain.or_else(under_tls) {
-                    keep_hold(stream, silence, data);
+                    keep_hold(stream, silence, &heads, data);
                 }
             })
             .shutdown_timeout(1);
@@ -255,12 +271,16 @@ impl Gateway {
 
 /// Puts a second descriptor of a new connection's socket aside, and has the kernel give up on a peer that acknowledges
 /// nothing: where an actor has nothing more to write, nobody else would notice.
-fn keep_hold(stream: &TcpStream, silence: Duration, data: &mut Extensions) {
+fn keep_hold(stream: &TcpStream, silence: Duration, heads: &HeadWatch, data: &mut Extensions) {
     if let Err(error) = socket2::SockRef::from(stream).set_tcp_user_timeout(Some(silence)) {
         tracing::debug!(%error, "no timeout for unacknowledged data");
     }
     match stream.as_fd().try_clone_to_owned() {
-        Ok(socket) => drop(data.insert(PeerSocket::new(socket))),
+        Ok(socket) => {
+            let peer = Arc::new(PeerSocket::new(socket));
+            heads.add(&peer);
+            data.insert(peer);
+        }
         Err(error) => tracing::warn!(%error, "a connection cannot be cut off from outside: too few open files"),
     }
 }

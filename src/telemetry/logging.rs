@@ -63,7 +63,18 @@ pub fn init_logging(format: LogFormat, filter: Option<&str>) -> Result<(), LogEr
         LogFormat::Text => subscriber.with(lines.with_ansi(false)).try_init(),
         LogFormat::Json => subscriber.with(lines.json().flatten_event(true)).try_init(),
     };
-    result.map_err(|_| LogError::AlreadySet)
+    result.map_err(|_| LogError::AlreadySet)?;
+    log_panics();
+    Ok(())
+}
+
+/// A panic ends an actor, not the process: its cause belongs into the log, beside the line about the actor's end.
+fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let cause = panic.payload_as_str().unwrap_or("no text");
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(cause, place, "panic");
+    }));
 }
 
 fn parse_filter(filter: Option<&str>) -> Result<EnvFilter, LogError> {

@@ -121,3 +121,45 @@ async fn a_closed_connection_frees_its_place() {
     }
     panic!("the place was not freed");
 }
+
+#[actix::test]
+async fn names_alone_do_not_fill_the_memory_and_their_places_are_freed() {
+    let gateway = TestGateway::start(&["gateway.max_topics=10", "gateway.max_groups_per_topic=10"]);
+    let mut client = gateway.connect().await;
+    client.publish("t", json!(1)).await;
+    let subscribe = |n: usize| json!({"op": "SUBSCRIBE", "topic": "t", "group": format!("g{n}")});
+    for n in 0..10 {
+        client.ok(subscribe(n)).await;
+    }
+    for n in 10..200 {
+        let answer = client.call(subscribe(n)).await;
+        let code = answer["code"].as_str().unwrap_or("none");
+        assert!(["bad_request", "overloaded"].contains(&code), "{answer}");
+    }
+    // The groups that there are go on.
+    let mut other = gateway.connect().await;
+    other.ok(subscribe(3)).await;
+    for n in 0..200 {
+        let answer = client
+            .call(json!({"op": "PUBLISH", "topic": format!("u{n}"), "payload": 1}))
+            .await;
+        if n >= 10 {
+            let code = answer["code"].as_str().unwrap_or("none");
+            assert!(["bad_request", "overloaded"].contains(&code), "{answer}");
+        }
+    }
+    client.publish("t", json!(2)).await;
+}
+
+#[actix::test]
+async fn a_subscription_that_ended_frees_its_place() {
+    let gateway = TestGateway::start(&[]);
+    let mut client = gateway.connect().await;
+    let frame = |op: &str, n: usize| json!({"op": op, "topic": "t", "group": format!("g{n}")});
+    for n in 0..256 {
+        client.ok(frame("SUBSCRIBE", n)).await;
+    }
+    client.err(frame("SUBSCRIBE", 256), "bad_request").await;
+    client.ok(frame("UNSUBSCRIBE", 7)).await;
+    client.ok(frame("SUBSCRIBE", 256)).await;
+}

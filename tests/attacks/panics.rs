@@ -158,16 +158,17 @@ async fn acks_survive_panics_of_their_group_and_of_the_store() {
     for place in ["group.ack", "store.cursors"] {
         let faulty = Faulty::start(place);
         let mut client = faulty.gateway.connect().await;
-        client.subscribe("t", "g", json!({})).await;
+        // One at a time: what was under way when the group died may come twice.
+        client.subscribe("t", "g", json!({"maxInFlight": 1})).await;
         for n in 0..20 {
             client.publish("t", json!(n)).await;
         }
-        let mut acked = HashSet::new();
+        let (mut acked, mut failed) = (HashSet::new(), HashSet::new());
         while acked.len() < 20 {
             let event = client.event().await;
             let seq = event["event"]["seq"].as_u64().unwrap();
             assert!(!acked.contains(&seq), "{place}: {seq} came again after its OK");
-            if seq % 7 == 0 {
+            if seq % 7 == 0 && failed.insert(seq) {
                 faulty.arm(1);
             }
             let ack = json!({"op": "ACK", "topic": "t", "group": "g", "id": event["event"]["id"]});

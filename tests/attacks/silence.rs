@@ -24,6 +24,9 @@ async fn a_peer_that_answers_no_ping_is_gone_after_two() {
     let gateway = hasty();
     let mut silent = Raw::connect(gateway.address).await;
     let mut alive = gateway.connect().await;
+    alive.ok(json!({"op": "SUBSCRIBE", "topic": "t"})).await;
+    // Whoever reads answers pings by itself.
+    let reader = actix::spawn(async move { alive.event().await });
     let began = Instant::now();
     let (mut pings, mut others) = (0, 0);
     while let Some((first, _)) = silent.next().await {
@@ -38,8 +41,9 @@ async fn a_peer_that_answers_no_ping_is_gone_after_two() {
         took > Duration::from_millis(600) && took < Duration::from_secs(3),
         "{took:?}"
     );
-    // Who reads answers pings by itself; it was there all the time.
-    alive.publish("t", json!(1)).await;
+    assert!(!reader.is_finished());
+    gateway.connect().await.publish("t", json!(1)).await;
+    assert_eq!(reader.await.unwrap()["event"]["payload"], 1);
 }
 
 /// Sends the bytes and waits for the end of the connection.
@@ -59,4 +63,19 @@ async fn a_head_that_does_not_end_is_not_waited_for() {
     let (response, took) = ends(&mut socket, b"GET /ws HTTP/1.1\r\nHost: localhost\r\nX-").await;
     assert!(response.starts_with("HTTP/1.1 408"), "{response}");
     assert!(took < Duration::from_secs(4), "{took:?}");
+}
+
+#[actix::test]
+async fn nor_is_the_head_of_a_second_request() {
+    let gateway = hasty();
+    let mut socket = TcpStream::connect(gateway.address).await.unwrap();
+    socket
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .await
+        .unwrap();
+    let mut response = [0; 15];
+    socket.read_exact(&mut response).await.unwrap();
+    assert_eq!(&response, b"HTTP/1.1 200 OK");
+    let (_, took) = ends(&mut socket, b"GET /healthz HTTP/1.1\r\nHost: loc").await;
+    assert!(took < Duration::from_secs(8), "{took:?}");
 }

@@ -8,6 +8,7 @@ mod credit;
 mod frame_guard;
 mod lanes;
 mod paced_body;
+mod peer;
 mod publish;
 mod rights;
 mod room;
@@ -21,8 +22,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use self::backlog::{Backlog, Cut};
+pub use self::peer::PeerSocket;
 pub use self::room::Room;
-pub use self::socket::{ConnectionActor, PeerSocket, upgrade};
+pub use self::socket::{ConnectionActor, upgrade};
 pub use self::watchdog::watch;
 use super::messages::{Answers, Deliver, EndSubscription, FeedLost, GoAway, WantCredit};
 use super::reply::Answered;

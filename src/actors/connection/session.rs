@@ -1,5 +1,7 @@
 //! What a connection does with its frames, without the socket: frames go in as text, frames to write come out.
 
+mod joining;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +11,9 @@ use super::credit::Credit;
 use super::lanes::{LaneKey, Lanes, Ready};
 use super::publish::Outbox;
 use super::rights::WaitingAuth;
-use super::subscriptions::{Key, Operation, Subscriptions};
-use crate::actors::handle::Rejected;
+use super::subscriptions::{Operation, Subscriptions};
 use crate::actors::limiter::{Denied, Limiter, retry_after_ms};
-use crate::actors::messages::{
-    Answers, AutoAck, Deliver, EndSubscription, FeedHandle, FeedLost, PublishRequest, Subscribe, WantCredit,
-};
+use crate::actors::messages::{Answers, AutoAck, Deliver, EndSubscription, FeedHandle, PublishRequest, WantCredit};
 use crate::actors::reply::{Outcome, Reply, Ticket};
 use crate::actors::shared::Shared;
 use crate::actors::topic::over_capacity;
@@ -220,58 +219,6 @@ impl Session {
         self.subscriptions.add(key.clone(), member, opts.clone());
         let ticket = self.lanes.open_single(corr, Some(member));
         self.send_subscribe(member, ticket, key, opts, None);
-    }
-
-    fn send_subscribe(
-        &mut self,
-        member: MemberId,
-        ticket: Ticket,
-        (topic, group): Key,
-        opts: SubscribeOpts,
-        position: Option<u64>,
-    ) {
-        let reply = self.reply(ticket, ErrorCode::StoreUnavailable);
-        let connection = self.handle.clone();
-        let mut message = Subscribe {
-            member,
-            group,
-            position,
-            opts,
-            connection,
-            reply,
-        };
-        for _ in 0..2 {
-            let handle = match self.shared.topics.topic(&topic, &self.shared) {
-                Ok(handle) => handle,
-                Err(failure) => return message.reply.fail(failure),
-            };
-            match handle.offer(message, 0) {
-                Ok(()) => return,
-                Err((Rejected::Closed, returned)) => message = returned,
-                Err((Rejected::Full, returned)) => {
-                    message = returned;
-                    break;
-                }
-            }
-        }
-        let failure = Failure::new(ErrorCode::Overloaded, "too much waits for this topic").retry_after(100);
-        message.reply.fail(failure);
-    }
-
-    /// Whoever fed a subscription died: it is joined again, and its client does not notice.
-    pub(super) fn on_feed_lost(&mut self, lost: FeedLost) {
-        if self.subscriptions.lost(lost) {
-            self.credit.close(lost.member);
-            self.rejoin(lost.member);
-        }
-    }
-
-    /// Joins a lost subscription again.
-    pub(super) fn rejoin(&mut self, member: MemberId) {
-        if let Some((key, opts, position)) = self.subscriptions.next_rejoin(member) {
-            let ticket = self.lanes.open_single(None, Some(member));
-            self.send_subscribe(member, ticket, key, opts, position);
-        }
     }
 
     fn operate(

@@ -1,9 +1,8 @@
 //! ConnectionActor: one for each WebSocket. The only module that knows actix-web-actors.
 
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use bytestring::ByteString;
 use super::backlog::{Backlog, Cut};
 use super::frame_guard::{Ending, FrameGuard, Verdict};
 use super::paced_body::PacedBody;
+use super::peer::PeerSocket;
 use super::rights::WaitingAuth;
 use super::session::Session;
 use super::watchdog::cut_off;
@@ -55,21 +55,6 @@ pub struct ConnectionActor {
     expiry: Option<SpawnHandle>,
 }
 
-/// A second descriptor of a connection's socket, put aside when the connection was accepted.
-#[derive(Debug, Default)]
-pub struct PeerSocket(Mutex<Option<OwnedFd>>);
-
-impl PeerSocket {
-    /// For one connection.
-    pub fn new(socket: OwnedFd) -> PeerSocket {
-        PeerSocket(Mutex::new(Some(socket)))
-    }
-
-    fn take(&self) -> Option<OwnedFd> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
 /// Answers an upgrade with a WebSocket.
 pub fn upgrade(
     request: &HttpRequest,
@@ -79,7 +64,7 @@ pub fn upgrade(
 ) -> Result<HttpResponse, actix_web::Error> {
     let mut response = ws::handshake(request)?;
     let frame_bytes = shared.config.limits.frame_bytes;
-    let socket = request.conn_data::<PeerSocket>().and_then(PeerSocket::take);
+    let socket = request.conn_data::<Arc<PeerSocket>>().and_then(|peer| peer.take());
     let backlog = Backlog::new(shared.config.gateway.write_buffer, socket);
     let (number, verdict) = (shared.next_number(), Verdict::default());
     let actor = ConnectionActor {
@@ -352,7 +337,7 @@ impl StreamHandler<Result<ws::Message, ws::ProtocolError>> for ConnectionActor {
             }
             Ok(ws::Message::Nop) => {}
             // The guard lets nothing else through that the codec would refuse: what is left is text that is not UTF-8,
-            // in a frame or in the reason of a close, the codes of a close, and a peer that is gone.
+            // a close that is none, and a peer that is gone.
             Err(ws::ProtocolError::Io(_)) if self.verdict.get() == Some(&Ending::Lost) => ctx.terminate(),
             Err(ws::ProtocolError::Io(_)) => self.close(CloseCode::InvalidData, "text is not UTF-8", ctx),
             Err(error) => self.close(CloseCode::ProtocolError, &error.to_string(), ctx),

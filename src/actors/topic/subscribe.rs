@@ -49,7 +49,11 @@ impl TopicActor {
             return reply.fail(failure);
         }
         // A name alone starts an actor, before the store can refuse the group.
-        if !running && self.groups.len() > self.shared.config.gateway.max_groups_per_topic {
+        let max = self.shared.config.gateway.max_groups_per_topic;
+        if !running && self.groups.len() > max {
+            self.groups.retain(|_, group| group.handle.is_open());
+        }
+        if !running && self.groups.len() > max {
             let msg = "as many groups of this topic are in use as may be (gateway.max_groups_per_topic)";
             return reply.fail(Failure::new(ErrorCode::Overloaded, msg).retry_after(1_000));
         }
