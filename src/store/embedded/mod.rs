@@ -21,6 +21,7 @@ mod mark;
 mod open;
 mod reader;
 mod repair;
+mod repair_log;
 mod rows;
 mod staging;
 mod survey;
