@@ -184,7 +184,14 @@ impl Gateway {
                         peer.set_busy(true);
                     }
                     let response = service.call(request);
-                    async move { Ok(response.await?.map_body(|_, body| NotedBody::new(body, peer))) }
+                    async move {
+                        let response = response.await.inspect_err(|_| {
+                            if let Some(peer) = &peer {
+                                peer.set_busy(false);
+                            }
+                        })?;
+                        Ok(response.map_body(|_, body| NotedBody::new(body, peer)))
+                    }
                 })
                 .configure(http::routes)
         };

@@ -34,8 +34,8 @@ const BOUNDS: Bounds = Bounds {
 };
 /// A topic that nobody used for so long leaves memory.
 const IDLE: Duration = Duration::from_secs(60);
-/// How many messages an actor handles before it lets its arbiter turn to others.
-pub(super) const SLICE: u32 = 64;
+/// How many messages an actor handles before it lets its arbiter turn to others. A message may carry 16 publishes.
+pub(super) const SLICE: u32 = 16;
 
 /// A group that runs.
 struct RunningGroup {
