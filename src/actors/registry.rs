@@ -1,6 +1,7 @@
 //! Which topics run, and where. The only place that starts and ends them, so that no message dies in between.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use actix::ArbiterHandle;
@@ -16,6 +17,18 @@ use crate::protocol::{ErrorCode, Failure};
 pub struct Registry {
     running: Mutex<HashMap<TopicName, Handle<TopicActor>>>,
     arbiters: Vec<ArbiterHandle>,
+    /// How many of them have no event and never had one.
+    absent: Arc<AtomicUsize>,
+}
+
+/// Counts a topic that runs without existing, for as long as it is kept: a name alone starts an actor, so clients decide
+/// how many of these there are.
+pub struct Absent(Arc<AtomicUsize>);
+
+impl Drop for Absent {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Registry {
@@ -24,6 +37,7 @@ impl Registry {
         Registry {
             running: Mutex::new(HashMap::new()),
             arbiters,
+            absent: Arc::default(),
         }
     }
 
@@ -34,15 +48,6 @@ impl Registry {
             return Ok(handle.clone());
         }
         shared.supervision.may_start(topic.as_str())?;
-        // A name alone starts an actor: so clients decide how many there are.
-        let max = shared.config.gateway.max_topics;
-        if running.len() > max {
-            running.retain(|name, handle| name == topic || handle.is_open());
-        }
-        if running.len() > max && !running.contains_key(topic) {
-            let msg = "as many topics are in use as may be (gateway.max_topics)";
-            return Err(Failure::new(ErrorCode::Overloaded, msg).retry_after(1_000));
-        }
         let at = usize::try_from(xxh3_64(topic.as_str().as_bytes())).unwrap_or(0);
         let arbiter = at.checked_rem(self.arbiters.len()).and_then(|at| self.arbiters.get(at));
         let none = || Failure::new(ErrorCode::StoreUnavailable, "topics have no thread to run on");
@@ -52,6 +57,17 @@ impl Registry {
             tracing::warn!(%topic, "a topic's actor had ended and is started again");
         }
         Ok(handle)
+    }
+
+    /// A topic that runs does not exist.
+    pub fn note_absent(&self) -> Absent {
+        self.absent.fetch_add(1, Ordering::Relaxed);
+        Absent(self.absent.clone())
+    }
+
+    /// How many topics run without existing.
+    pub fn absent(&self) -> usize {
+        self.absent.load(Ordering::Relaxed)
     }
 
     /// The topic's actor where it runs.

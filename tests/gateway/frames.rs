@@ -1,9 +1,10 @@
 //! Frames that are wrong, and who may send any.
 
 use futures_util::SinkExt;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 
+use crate::http::get;
 use crate::support::TestGateway;
 
 #[actix::test]
@@ -129,6 +130,7 @@ async fn one_connection_too_many_is_told_to_come_later() {
 async fn a_plain_request_learns_that_this_is_a_websocket() {
     let gateway = TestGateway::start(&[]);
     let (status, body) = get(&gateway, "/ws").await;
+    let body: serde_json::Value = serde_json::from_str(&body).unwrap();
     assert_eq!((status, body["code"].as_str()), (426, Some("upgrade_required")));
     assert_eq!(get(&gateway, "/healthz").await.0, 200);
     assert_eq!(get(&gateway, "/readyz").await.0, 200);
@@ -140,17 +142,4 @@ async fn the_root_is_a_websocket_too() {
     let gateway = TestGateway::start(&[]);
     let url = format!("ws://{}/", gateway.address);
     assert!(tokio_tungstenite::connect_async(url).await.is_ok());
-}
-
-/// A GET without a library: status and JSON body.
-async fn get(gateway: &TestGateway, path: &str) -> (u16, Value) {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let mut stream = tokio::net::TcpStream::connect(gateway.address).await.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, serde_json::from_str(body).unwrap_or(Value::Null))
 }

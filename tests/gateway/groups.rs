@@ -296,3 +296,34 @@ async fn one_group_too_many_is_refused() {
     client.publish("t", json!(1)).await;
     client.event().await;
 }
+
+#[actix::test]
+async fn figures_follow_a_group_that_does_not_move() {
+    let gateway = TestGateway::start(&[]);
+    let mut client = gateway.connect().await;
+    client
+        .subscribe("t", "g", json!({"maxInFlight": 2, "maxAttempts": 1}))
+        .await;
+    publish_many(&mut client, "t", 7).await;
+    let events = client.events(2).await;
+    let figures = crate::http::get(&gateway, "/metrics").await.1;
+    for line in [
+        r#"tidegate_group_lag_events{topic="t",group="g"} 7"#,
+        r#"tidegate_events_inflight{topic="t",group="g"} 2"#,
+        "tidegate_publish_latency_seconds_count 7",
+    ] {
+        assert!(figures.contains(line), "{line} in {figures}");
+    }
+    client
+        .ok(json!({"op": "NACK", "topic": "t", "group": "g", "id": events[0]["event"]["id"]}))
+        .await;
+    client.ack("t", "g", &events[1]["event"]["id"]).await;
+    client.events(2).await;
+    let figures = crate::http::get(&gateway, "/metrics").await.1;
+    for line in [
+        r#"tidegate_group_lag_events{topic="t",group="g"} 5"#,
+        r#"tidegate_events_published_total{topic="dlq.t"} 1"#,
+    ] {
+        assert!(figures.contains(line), "{line} in {figures}");
+    }
+}

@@ -27,6 +27,8 @@ pub struct AppendPart {
     pub batch: bool,
     /// All its ids, where its publisher chose one: the topic may know them, and then the store has no event to show.
     pub ids: Vec<Box<str>>,
+    /// When it came to the topic.
+    pub since: tokio::time::Instant,
     /// Where its answer goes; taken where it was answered already because the store did not.
     pub reply: Option<Reply>,
 }

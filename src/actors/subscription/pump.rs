@@ -92,16 +92,25 @@ impl SubscriptionActor {
             self.hand_over(deliveries);
         }
         self.give_room_back();
-        if let Some((group, _)) = &self.state {
-            self.metrics
-                .inflight
-                .set(i64::try_from(group.stats().inflight).unwrap_or(i64::MAX));
-        }
+        self.report(now_ms);
         // What was handed out made room for more; others on the arbiter have their turn first.
         let more = |(group, _): &(Group, Claim)| group.next_read(self.tail.seq()).is_some();
         if left == 0 || (!self.reading && self.state.as_ref().is_some_and(more)) {
             ctx.notify(TailMoved);
         }
+    }
+
+    /// Sets the group's figures.
+    fn report(&self, now_ms: u64) {
+        let Some((group, _)) = &self.state else { return };
+        let stats = group.stats();
+        let count = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let window = stats.inflight + stats.waiting + stats.ready + stats.held + stats.dying;
+        let unread = self.tail.seq().saturating_sub(group.read_position());
+        let age_ms = stats.oldest_unacked_at.map_or(0, |at| now_ms.saturating_sub(at));
+        self.metrics.inflight.set(count(stats.inflight as u64));
+        self.metrics.lag_events.set(count(unread + window as u64));
+        self.metrics.lag_seconds.set(age_ms as f64 / 1_000.0);
     }
 
     /// Takes room at the connections of members for which something is ready. False: there is nobody to give it to.

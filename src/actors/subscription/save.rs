@@ -106,6 +106,10 @@ impl SubscriptionActor {
                 Appended::Known { .. } => None,
             })
             .collect();
+        if !events.is_empty() {
+            let letters = self.shared.metrics.topic(&self.topic.dead_letters());
+            letters.published.inc_by(events.len() as u64);
+        }
         if let Some(letters) = self
             .shared
             .topics

@@ -20,6 +20,7 @@ pub use self::tail::{Tail, TailRead};
 use super::handle::{Admitted, Bounds, Gate, Handle};
 use super::limiter::Limiter;
 use super::messages::{Drain, DrainGroups, EventsAppended, GroupIdle, LogTrimmed, Stop, TailMoved, TopicLost};
+use super::registry::Absent;
 use super::shared::Shared;
 use super::subscription::SubscriptionActor;
 use crate::domain::group::MemberId;
@@ -48,7 +49,10 @@ struct RunningGroup {
 pub struct TopicActor {
     name: TopicName,
     shared: Arc<Shared>,
-    metrics: TopicMetrics,
+    /// None until it has events: a name alone takes no label.
+    metrics: Option<TopicMetrics>,
+    /// Set while the topic does not exist.
+    absent: Option<Absent>,
     /// Set in `started`, before any message.
     handle: Option<Handle<TopicActor>>,
     gate: Arc<Gate>,
@@ -71,7 +75,8 @@ impl TopicActor {
             let limit = shared.config.topic_limit(&name);
             TopicActor {
                 limiter: Limiter::new(&limit, shared.clock.clone()),
-                metrics: shared.metrics.topic(&name),
+                metrics: None,
+                absent: None,
                 name,
                 shared,
                 handle: None,
@@ -89,7 +94,10 @@ impl TopicActor {
 
     fn loaded(&mut self, state: Result<Option<TopicState>, StoreError>, ctx: &mut Context<Self>) {
         match state {
-            Ok(state) => self.tail = Arc::new(Tail::new(state.map_or(0, |state| state.tail))),
+            Ok(state) => {
+                self.absent = state.is_none().then(|| self.shared.topics.note_absent());
+                self.tail = Arc::new(Tail::new(state.map_or(0, |state| state.tail)));
+            }
             Err(error) => {
                 // Everyone who waits gets an error that can be retried; the next request starts the topic anew.
                 tracing::error!(topic = %self.name, %error, "a topic could not be loaded");
@@ -113,7 +121,7 @@ impl TopicActor {
         if events.is_empty() {
             return;
         }
-        self.metrics.published.inc_by(events.len() as u64);
+        self.absent = None;
         self.tail.extend(events);
         self.wake_all(ctx);
     }
@@ -172,7 +180,9 @@ impl TopicActor {
         // A connection that ended before it knew of its subscription cannot leave by itself.
         self.feeds.retain(|_, feed| feed.connection.is_open());
         let busy = !self.groups.is_empty() || !self.feeds.is_empty() || self.appends > 0;
-        if busy || self.used.elapsed() < IDLE {
+        // One that does not exist is of no use to anybody.
+        let recent = self.absent.is_none() && self.used.elapsed() < IDLE;
+        if busy || recent {
             return;
         }
         let Some(handle) = &self.handle else { return };
@@ -227,12 +237,15 @@ impl Handler<LogTrimmed> for TopicActor {
 impl Handler<GroupIdle> for TopicActor {
     type Result = ();
 
-    fn handle(&mut self, message: GroupIdle, _: &mut Context<Self>) {
+    fn handle(&mut self, message: GroupIdle, ctx: &mut Context<Self>) {
         let idle = |group: &RunningGroup| group.handle.gate().close_if_idle();
         if self.groups.get(&message.0).is_some_and(idle)
             && let Some(group) = self.groups.remove(&message.0)
         {
             group.handle.post(Stop);
+        }
+        if self.absent.is_some() {
+            self.leave_when_idle(ctx);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Publishing: the topic's limit, ids and times, the way to the store and the answers on the way back.
 
 use actix::prelude::*;
+use tokio::time::Instant;
 
 use super::TopicActor;
 use crate::actors::handle::Admitted;
@@ -21,6 +22,7 @@ impl Handler<Admitted<Publish>> for TopicActor {
     fn handle(&mut self, admitted: Admitted<Publish>, ctx: &mut Context<Self>) {
         self.breathe(ctx);
         self.shared.faults.at("topic.publish");
+        let now = Instant::now();
         let mut refused = ReplyBatch::default();
         let mut appends: Vec<(Vec<NewEvent>, Vec<AppendPart>)> = Vec::new();
         let (mut bytes, mut open_bytes) = (0, usize::MAX);
@@ -42,6 +44,7 @@ impl Handler<Admitted<Publish>> for TopicActor {
                 events: events.len(),
                 batch,
                 ids,
+                since: now,
                 reply: Some(reply),
             };
             let size: usize = events.iter().map(NewEvent::size).sum();
@@ -136,6 +139,7 @@ impl Handler<AppendsDone> for TopicActor {
                     for part in parts {
                         let (own, after) = rest.split_at_checked(part.events).unwrap_or((rest, &[]));
                         rest = after;
+                        self.shared.metrics.publish_took(part.since.elapsed());
                         if let Some(reply) = part.reply {
                             answers.push(reply, Ok(Outcome::Answer(published(own, part.ids, part.batch))));
                         }
@@ -157,7 +161,16 @@ impl Handler<AppendsDone> for TopicActor {
             }
         }
         answers.flush();
+        if !events.is_empty() {
+            let metrics = self
+                .metrics
+                .get_or_insert_with(|| self.shared.metrics.topic(&self.name));
+            metrics.published.inc_by(events.len() as u64);
+        }
         self.tail_moved(events, ctx);
+        if self.absent.is_some() {
+            self.leave_when_idle(ctx);
+        }
         if unknown {
             self.resync(ctx);
         }

@@ -21,6 +21,12 @@ impl Handler<Admitted<Subscribe>> for TopicActor {
     fn handle(&mut self, admitted: Admitted<Subscribe>, ctx: &mut Context<Self>) {
         self.breathe(ctx);
         let subscribe = admitted.into_inner();
+        if self.absent.is_some() && self.shared.topics.absent() > self.shared.config.gateway.max_topics {
+            let msg = "as many topics that do not exist yet are subscribed to as may be (gateway.max_topics)";
+            let failure = Failure::new(ErrorCode::Overloaded, msg).retry_after(1_000);
+            subscribe.reply.fail(failure);
+            return self.leave_when_idle(ctx);
+        }
         match subscribe.group.clone() {
             Some(group) => self.join(&group, subscribe),
             None => self.follow(subscribe, ctx),
@@ -136,6 +142,9 @@ impl Handler<Leave> for TopicActor {
         self.feeds.remove(&leave.member);
         if let Some(reply) = leave.reply {
             reply.ok();
+        }
+        if self.absent.is_some() {
+            self.leave_when_idle(ctx);
         }
     }
 }

@@ -42,6 +42,8 @@ pub(super) struct Entry {
     pub id: Arc<str>,
     pub key: Option<Arc<str>>,
     pub partition: u32,
+    /// When the event came.
+    pub at: u64,
     /// Of its JSON, in bytes.
     pub size: usize,
     /// How many deliveries of it failed.
@@ -65,6 +67,7 @@ impl Entry {
             id: event.id.as_ref().into(),
             key: event.key.as_deref().map(Arc::from),
             partition: event.partition,
+            at: event.at,
             size: event.json.len(),
             attempts: 0,
             due_ms: 0,

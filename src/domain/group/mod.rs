@@ -203,6 +203,7 @@ impl Group {
             held: self.window.len().saturating_sub(timed + ready + dying),
             dying,
             oldest_unacked: self.window.lowest(),
+            oldest_unacked_at: self.window.lowest().and_then(|seq| Some(self.window.get(seq)?.at)),
         }
     }
 

@@ -102,4 +102,6 @@ pub struct Stats {
     pub dying: usize,
     /// The lowest seq that is not acked, of those read.
     pub oldest_unacked: Option<u64>,
+    /// When that one came, in epoch milliseconds.
+    pub oldest_unacked_at: Option<u64>,
 }
