@@ -40,7 +40,8 @@ async fn flipped_bits_in_the_journal_are_seen() {
 async fn a_journal_cut_anywhere_is_seen() {
     let image = image(30).await;
     let len = data_len(&std::fs::read(journal(image.folder.path())).unwrap());
-    for cut in (0..len).step_by(97).chain(len - 30..len) {
+    // Every byte of the last commits, and samples of what is before them.
+    for cut in (0..len).step_by(97).chain(len.saturating_sub(2_000)..len) {
         let folder = changed(&image, |bytes| bytes.truncate(cut));
         assert!(
             !opens_whole(folder.path(), &image.contents, &format!("cut at {cut} of {len}")).await,
