@@ -19,7 +19,7 @@ impl ResponseError for Refusal {
             ErrorCode::RateLimited => StatusCode::TOO_MANY_REQUESTS,
             ErrorCode::Conflict | ErrorCode::AlreadySubscribed => StatusCode::CONFLICT,
             ErrorCode::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            ErrorCode::UnknownId | ErrorCode::NotSubscribed => StatusCode::NOT_FOUND,
+            ErrorCode::UnknownId | ErrorCode::NotSubscribed | ErrorCode::NotFound => StatusCode::NOT_FOUND,
             ErrorCode::BadJson
             | ErrorCode::BadFrame
             | ErrorCode::BadRequest
