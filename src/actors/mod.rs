@@ -11,7 +11,7 @@ pub mod meter;
 pub mod registry;
 pub mod reply;
 pub mod shared;
-mod start;
+pub(crate) mod start;
 pub mod store;
 pub mod subscription;
 pub mod supervision;

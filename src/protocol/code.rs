@@ -27,7 +27,7 @@ pub enum ErrorCode {
     NotSubscribed,
     /// No event with this id where it was looked for.
     UnknownId,
-    /// There is no such group, or no event with such a key (over HTTP only).
+    /// There is no such thing (over HTTP).
     NotFound,
     /// The event is larger than its store or topic takes.
     TooLarge,

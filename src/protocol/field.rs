@@ -163,6 +163,11 @@ pub(super) fn unknown(name: &str, known: &[&'static str]) -> String {
     }
 }
 
+/// The failure for a name that is not known here.
+pub(crate) fn unknown_name(name: &str, known: &[&'static str]) -> Failure {
+    Wrong::new(unknown(name, known)).inside(&shown(name)).into()
+}
+
 fn nearest(name: &str, known: &[&'static str]) -> Option<&'static str> {
     // Distances take quadratic time, and nothing long is near.
     if name.len() > 32 {
