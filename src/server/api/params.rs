@@ -202,7 +202,15 @@ impl Params {
     }
 
     fn read<T: FromParams>(mut self) -> Result<T, Failure> {
-        let read = T::read(&mut self)?;
+        let read = T::read(&mut self).map_err(|failure| {
+            // `topc=orders` is better told as unknown than as missing.
+            let described: Vec<String> = T::into_params(|| None).into_iter().map(|one| one.name).collect();
+            let known: Vec<&str> = described.iter().map(String::as_str).collect();
+            match self.given.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+                Some((name, _)) => unknown_name(name, &known),
+                None => failure,
+            }
+        })?;
         debug_assert_eq!(
             sorted(T::into_params(|| None).into_iter().map(|described| described.name)),
             sorted(self.known.iter().map(|name| (*name).to_owned())),
