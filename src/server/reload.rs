@@ -1,4 +1,5 @@
-//! New keys, secrets and certificates for a gateway that runs. Nobody who is connected notices.
+//! What can change while a gateway runs: limits, retention, keys, secrets and certificates. Nobody who is connected
+//! notices, but by a limit.
 
 use std::sync::Arc;
 
@@ -6,7 +7,8 @@ use crate::actors::shared::Shared;
 use crate::config::Config;
 use crate::tls::Certificate;
 
-/// Gives a running gateway what `[auth]` and `[tls]` of a configuration say now. All else needs a restart.
+/// Gives a running gateway what `[limits]`, `[auth]` and `[tls]` of a configuration say now, and the `limit` and `retention`
+/// of its topics. All else needs a restart.
 #[derive(Clone)]
 pub struct Reloader {
     shared: Arc<Shared>,
@@ -29,6 +31,7 @@ impl Reloader {
             (None, None) => {}
             _ => problems.push("tls: TLS cannot be switched on or off without a restart".to_owned()),
         }
+        self.shared.live.replace(config.clone());
         problems
     }
 }
