@@ -10,23 +10,29 @@
 //! - its errors are [`Refusal`](super::refusal::Refusal)s. Those that every path can give are described in one place
 //!   ([`describe`]).
 
+mod body;
 mod describe;
+mod events;
+mod export;
 mod health;
 mod params;
+mod publish;
 mod replay;
 mod surface;
 mod websocket;
 
 use utoipa_actix_web::service_config::ServiceConfig;
 
-#[allow(unused_imports, reason = "for the paths that are to come")]
 pub(super) use self::params::{FromParams, InPath, Params, Query};
+pub(super) use self::publish::CallerBuckets;
 pub(super) use self::surface::{Surfaces, nothing_here, only_what_is_served_here};
 
 /// All paths of the gateway's port.
 pub(super) fn gateway(paths: &mut ServiceConfig<'_>) {
     history(paths);
     paths
+        .service(publish::publish)
+        .service(events::events)
         .service(websocket::ws)
         .service(websocket::root)
         .service(health::readyz)
@@ -37,6 +43,7 @@ pub(super) fn gateway(paths: &mut ServiceConfig<'_>) {
 pub(super) fn history(paths: &mut ServiceConfig<'_>) {
     paths
         .service(replay::replay)
+        .service(export::export)
         .service(health::healthz)
         .service(surface::openapi);
 }
