@@ -27,6 +27,7 @@ use actix_web::{App, HttpServer, web};
 use utoipa_actix_web::AppExt;
 
 use self::api::{CallerBuckets, Surfaces};
+pub(crate) use self::api::{EXPORT_FIRST_SEQ, EXPORT_LAST_SEQ};
 pub use self::reload::Reloader;
 use self::slow_heads::{HeadWatch, NotedBody};
 use crate::actors::connection::{Connections, PeerSocket, watch};

@@ -26,9 +26,9 @@ use crate::protocol::Failure;
 use crate::store::Framing;
 
 /// The lowest and the highest seq that an export can have, so that its reader can tell how far it is.
-pub(crate) const FIRST_SEQ: &str = "x-tidegate-first-seq";
-/// See [`FIRST_SEQ`].
-pub(crate) const LAST_SEQ: &str = "x-tidegate-last-seq";
+pub(crate) const EXPORT_FIRST_SEQ: &str = "x-tidegate-first-seq";
+/// See [`EXPORT_FIRST_SEQ`].
+pub(crate) const EXPORT_LAST_SEQ: &str = "x-tidegate-last-seq";
 
 /// What to export.
 #[derive(IntoParams)]
@@ -111,8 +111,8 @@ pub(super) async fn export(
         } else {
             "application/json"
         })
-        .insert_header((FIRST_SEQ, first.to_string()))
-        .insert_header((LAST_SEQ, last.to_string()))
+        .insert_header((EXPORT_FIRST_SEQ, first.to_string()))
+        .insert_header((EXPORT_LAST_SEQ, last.to_string()))
         .insert_header((VARY, "accept-encoding"))
         .force_close();
     if gzip {

@@ -23,6 +23,7 @@ mod websocket;
 
 use utoipa_actix_web::service_config::ServiceConfig;
 
+pub(crate) use self::export::{EXPORT_FIRST_SEQ, EXPORT_LAST_SEQ};
 pub(super) use self::params::{FromParams, InPath, Params, Query};
 pub(super) use self::publish::CallerBuckets;
 pub(super) use self::surface::{Surfaces, nothing_here, only_what_is_served_here};
