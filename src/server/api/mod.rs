@@ -11,10 +11,14 @@
 //!   ([`describe`]).
 
 mod describe;
+mod explain;
+mod groups;
 mod health;
+mod latest;
 mod params;
 mod replay;
 mod surface;
+mod topics;
 mod websocket;
 
 use utoipa_actix_web::service_config::ServiceConfig;
@@ -29,6 +33,17 @@ pub(super) fn gateway(paths: &mut ServiceConfig<'_>) {
     paths
         .service(websocket::ws)
         .service(websocket::root)
+        .service(topics::topics)
+        .service(topics::delete_topic)
+        .service(groups::groups)
+        .service(groups::cursors)
+        .service(groups::lag)
+        .service(groups::pause)
+        .service(groups::resume)
+        .service(groups::seek)
+        .service(groups::delete_group)
+        .service(explain::explain)
+        .service(latest::latest_by_key)
         .service(health::readyz)
         .service(health::metrics);
 }

@@ -251,7 +251,7 @@ impl Metrics {
         self.0.rate_limited.get_or_create_owned(&ScopeLabels { scope })
     }
 
-    /// `mailbox_depth{actor}`, to keep. Actors of one kind share it: add and take away, do not set.
+    /// `mailbox_depth{actor}`: what waits for all actors of one kind.
     pub fn mailbox_depth(&self, actor: &'static str) -> Gauge {
         self.0.mailbox_depth.get_or_create_owned(&ActorLabels { actor })
     }
@@ -301,6 +301,12 @@ impl Metrics {
         // Writing into memory cannot fail.
         let _ = encode(&mut text, &self.0.registry);
         text
+    }
+
+    /// Whether a topic has a label of its own, or would get one.
+    pub fn may_label(&self, topic: &TopicName) -> bool {
+        let labelled = self.0.labelled_topics.lock().unwrap_or_else(PoisonError::into_inner);
+        labelled.len() < LABELS_MAX || labelled.contains(topic)
     }
 
     fn topic_label<'a>(&self, topic: &'a TopicName) -> &'a str {
