@@ -21,4 +21,4 @@ pub use draft::Draft;
 pub use opts::SubscribeOpts;
 pub use parse::parse;
 pub use reply::{Answer, Corr, Failure, Lease, encode_err, encode_event, encode_ok};
-pub use request::{Frame, Request};
+pub use request::{Frame, Op, Request};

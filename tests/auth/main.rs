@@ -13,6 +13,9 @@ mod key_sets;
 mod lifetime;
 mod program;
 mod rights;
+
+mod revocation;
 mod secrets;
+mod table;
 mod tls;
 mod tokens;
