@@ -10,7 +10,7 @@ pub mod messages;
 pub mod registry;
 pub mod reply;
 pub mod shared;
-mod start;
+pub(crate) mod start;
 pub mod store;
 pub mod subscription;
 pub mod supervision;
