@@ -12,7 +12,7 @@ use super::identity::{Identity, LEEWAY_MS};
 use super::keys::{Key, KeySet, TRIES_MAX};
 use super::remote::RemoteKeys;
 use super::rights::Rights;
-use super::verified::Verified;
+use super::verified::{Verified, is_good};
 use super::voucher::Voucher;
 use crate::config::{JwtConfig, JwtKey};
 
@@ -135,6 +135,10 @@ impl Jwt {
             return Ok(identity);
         }
         let identity = self.verify(token, keys)?;
+        if !is_good(&identity) {
+            // The library counts whole seconds, which is up to one too many.
+            return Err("expired".into());
+        }
         self.verified.add(token, &identity, keys);
         Ok(identity)
     }
@@ -175,6 +179,7 @@ impl Jwt {
                 Err(error) => match error.kind() {
                     // Another key may fit.
                     ErrorKind::InvalidSignature => refused = refusal(error.kind()),
+                    ErrorKind::Json(_) => return Err("its claims are no JSON object, or one has the wrong type".into()),
                     other => return Err(refusal(other)),
                 },
             }

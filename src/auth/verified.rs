@@ -28,7 +28,7 @@ impl Verified {
     pub(super) fn get(&self, token: &str, keys: &Arc<KeySet>) -> Option<Identity> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let identity = known.tokens.get(token).filter(|_| Arc::ptr_eq(&known.keys, keys))?;
-        is_good(identity, now_ms()).then(|| identity.clone())
+        is_good(identity).then(|| identity.clone())
     }
 
     /// Remembers one that was checked.
@@ -44,8 +44,7 @@ impl Verified {
             };
         }
         if known.tokens.len() >= TOKENS_MAX {
-            let now_ms = now_ms();
-            known.tokens.retain(|_, identity| is_good(identity, now_ms));
+            known.tokens.retain(|_, identity| is_good(identity));
         }
         if known.tokens.len() >= TOKENS_MAX {
             known.tokens.clear();
@@ -54,8 +53,9 @@ impl Verified {
     }
 }
 
-fn is_good(identity: &Identity, now_ms: u64) -> bool {
-    identity.ends_ms().is_some_and(|ends_ms| now_ms < ends_ms)
+/// Whether its token is not over yet.
+pub(super) fn is_good(identity: &Identity) -> bool {
+    identity.ends_ms().is_some_and(|ends_ms| now_ms() < ends_ms)
 }
 
 /// By the machine's clock, as claims have it.

@@ -115,6 +115,31 @@ mod tests {
         assert_eq!(secret.reveal(), "hunter2");
     }
 
+    /// A comparison that ended at the first difference would be done with the early guess thousands of times sooner.
+    #[test]
+    fn a_guess_takes_as_long_wherever_it_goes_wrong() {
+        let text = "s".repeat(256 << 10);
+        let secret = Secret::new(text.clone());
+        let wrong_at = |at: usize| {
+            let mut guess = text.clone();
+            guess.replace_range(at..=at, "x");
+            guess
+        };
+        let (early, late) = (wrong_at(0), wrong_at(text.len() - 1));
+        let mut fastest = [std::time::Duration::MAX; 2];
+        for _ in 0..30 {
+            for (guess, fastest) in [&early, &late].into_iter().zip(&mut fastest) {
+                let began = std::time::Instant::now();
+                assert!(!secret.matches(guess));
+                *fastest = began.elapsed().min(*fastest);
+            }
+        }
+        let [early, late] = fastest;
+        assert!(early * 4 > late && late * 4 > early, "{early:?} and {late:?}");
+        // And one of another length does not tell the length: what is looked at is the guess's own.
+        assert!(!secret.matches("") && !secret.matches("s") && secret.matches(&text));
+    }
+
     #[test]
     fn passwords_in_addresses_are_hidden() {
         let cases = [

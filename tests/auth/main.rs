@@ -12,6 +12,7 @@ mod issuer;
 mod key_sets;
 mod lifetime;
 mod program;
+mod public_libraries;
 mod rights;
 
 mod revocation;
