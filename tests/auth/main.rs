@@ -6,6 +6,9 @@
 #[allow(dead_code)]
 mod support;
 
+#[path = "../docs/blocks.rs"]
+#[allow(dead_code)]
+mod blocks;
 mod door;
 mod http;
 mod issuer;

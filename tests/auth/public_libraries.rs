@@ -5,21 +5,26 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::blocks::block;
 use crate::support::TestGateway;
 
-/// What the libraries made.
-fn made() -> Value {
+/// Runs a program with the libraries.
+fn run(program: &str) -> Vec<u8> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = root.join("target/tools/jwt/bin/python");
     assert!(
         python.exists(),
         "PyJWT and python-jose are missing: tests/run installs them (need_jwt_libraries)"
     );
-    let script = root.join("tests/auth/public_libraries.py");
-    let output = Command::new(python).arg(script).output().expect("Python");
+    let output = Command::new(python).args(["-c", program]).output().expect("Python");
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}");
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    output.stdout
+}
+
+/// What the libraries made.
+fn made() -> Value {
+    serde_json::from_slice(&run(include_str!("public_libraries.py"))).expect("JSON")
 }
 
 async fn auth(gateway: &TestGateway, token: &Value) -> Value {
@@ -72,4 +77,19 @@ async fn their_tokens_are_taken_with_every_kind_of_key() {
     }
     // HS256 once, the others as PEM and as a set; python-jose has no EdDSA.
     assert_eq!(taken.len(), 7 + 5, "{taken:?}");
+}
+
+#[actix::test]
+async fn the_readme_s_issuer_and_configuration_fit() {
+    let configured: toml::Table = block("jwt").parse().expect("TOML");
+    let jwt = configured["auth"]["jwt"].as_table().unwrap();
+    let mut set = vec!["auth.mode=jwt".to_owned()];
+    set.extend(
+        jwt.iter()
+            .map(|(key, value)| format!("auth.jwt.{key}={}", value.as_str().unwrap())),
+    );
+    let gateway = TestGateway::start(&set.iter().map(String::as_str).collect::<Vec<_>>());
+    let token = String::from_utf8(run(&block("issuer"))).unwrap();
+    let answer = auth(&gateway, &json!(token.trim())).await;
+    assert_eq!(answer["op"], "OK", "{answer}");
 }
