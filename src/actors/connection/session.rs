@@ -349,7 +349,10 @@ impl Session {
         if !auto_acked.is_empty()
             && let Some(FeedHandle::Group(group)) = subscription.feed()
         {
-            group.post(AutoAck { seqs: auto_acked });
+            group.post(AutoAck {
+                seqs: auto_acked,
+                seeks: deliver.seeks,
+            });
         }
     }
 

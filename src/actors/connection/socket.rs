@@ -20,6 +20,7 @@ use super::session::Session;
 use super::watchdog::cut_off;
 use super::{ConnectionHandle, Outlet};
 use crate::actors::handle::post_to;
+use crate::actors::limiter::retry_after_ms;
 use crate::actors::messages::{Answers, CheckRights, Deliver, EndSubscription, FeedLost, GoAway, WantCredit};
 use crate::actors::shared::Shared;
 use crate::domain::group::MemberId;
@@ -234,9 +235,10 @@ impl ConnectionActor {
         if self.pacing {
             return;
         }
-        let Some(wait) = self.session.as_mut().and_then(Session::grant_credit) else {
-            return;
-        };
+        let wait = self.session.as_mut().and_then(Session::grant_credit);
+        let at_ms = |wait| self.shared.clock.now_ms().saturating_add(retry_after_ms(wait));
+        self.backlog.set_token_at(wait.map(at_ms));
+        let Some(wait) = wait else { return };
         self.pacing = true;
         ctx.run_later(wait, |actor, ctx| {
             actor.pacing = false;
@@ -305,7 +307,8 @@ impl Actor for ConnectionActor {
             number: self.number,
             shared: Arc::downgrade(&self.shared),
         };
-        let handle = ConnectionHandle::with_backlog(self.number, Arc::new(socket), self.backlog.clone());
+        let handle =
+            ConnectionHandle::with_backlog(self.number, Some(self.client), Arc::new(socket), self.backlog.clone());
         if !self
             .shared
             .connections

@@ -22,6 +22,8 @@ pub struct Deliver {
     pub member: MemberId,
     /// In the order in which they are to be written.
     pub pushes: Vec<Push>,
+    /// How often the group was put somewhere else so far; 0 without a group.
+    pub seeks: u64,
 }
 
 /// One event to write.
