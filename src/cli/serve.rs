@@ -43,6 +43,9 @@ fn start(loaded: Loaded, args: &ServeArgs, flags: &'static [(&str, &str)]) -> an
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hangup = signal(SignalKind::hangup())?;
         let gateway = Gateway::start(loaded.config).await?;
+        if let Some(address) = gateway.replay_address() {
+            tracing::info!("history alone is served on {address}");
+        }
         tracing::info!("listening on {}", gateway.address());
         let reloader = gateway.reloader();
         actix::spawn(async move {

@@ -26,7 +26,8 @@ use actix_web::rt::net::TcpStream;
 use actix_web::{App, HttpServer, web};
 use utoipa_actix_web::AppExt;
 
-use self::api::Surfaces;
+use self::api::{CallerBuckets, Surfaces};
+pub(crate) use self::api::{EXPORT_FIRST_SEQ, EXPORT_LAST_SEQ};
 pub use self::reload::Reloader;
 use self::slow_heads::{HeadWatch, NotedBody};
 use crate::actors::connection::{Connections, PeerSocket, watch};
@@ -178,11 +179,16 @@ impl Gateway {
         let heads = HeadWatch::default();
         watchdog.spawn(heads.clone().watch(KEEP_ALIVE + timing.request_head));
         let surfaces = web::Data::new(Surfaces::new());
+        let buckets = web::Data::new(CallerBuckets::new(
+            &shared.config.limits.connection,
+            shared.clock.clone(),
+        ));
         let served = surfaces.clone();
         let app = move || {
             App::new()
                 .app_data(data.clone())
                 .app_data(served.clone())
+                .app_data(buckets.clone())
                 .wrap(from_fn(api::only_what_is_served_here))
                 .wrap(from_fn(guard::guard))
                 .wrap_fn(|request, service| {

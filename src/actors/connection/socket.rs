@@ -85,7 +85,8 @@ pub fn upgrade(
     let guarded = FrameGuard::new(payload, frame_bytes, verdict);
     let codec = actix_http::ws::Codec::new().max_size(frame_bytes);
     let frames = WebsocketContext::with_codec(actor, guarded, codec);
-    Ok(response.streaming(PacedBody::new(frames, number, backlog, shared)))
+    let body = PacedBody::new(frames, number, backlog, shared.clone(), shared.metrics.ws_connections());
+    Ok(response.streaming(body))
 }
 
 /// The way to the actor, for the others.

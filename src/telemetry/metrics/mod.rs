@@ -84,6 +84,8 @@ struct Families {
     connections_cut: Family<ReasonLabels, Counter>,
     auth_failures: Family<ReasonLabels, Counter>,
     ws_connections: Gauge,
+    event_streams: Gauge,
+    exports: Gauge,
     publish_latency: Histogram,
     delivery_latency: Histogram,
     store_commit: Histogram,
@@ -146,6 +148,8 @@ impl Metrics {
             connections_cut: register(r, "connections_cut", "Connections ended by the gateway"),
             auth_failures: register(r, "auth_failures", "Tokens that were refused"),
             ws_connections: register(r, "ws_connections", "Open WebSockets"),
+            event_streams: register(r, "event_streams", "Open streams of server-sent events"),
+            exports: register(r, "exports", "Exports under way"),
             publish_latency: histogram(
                 r,
                 "publish_latency_seconds",
@@ -277,6 +281,16 @@ impl Metrics {
     /// `ws_connections`.
     pub fn ws_connections(&self) -> &Gauge {
         &self.0.ws_connections
+    }
+
+    /// `event_streams`.
+    pub fn event_streams(&self) -> &Gauge {
+        &self.0.event_streams
+    }
+
+    /// `exports`.
+    pub fn exports(&self) -> &Gauge {
+        &self.0.exports
     }
 
     /// `publish_latency_seconds`: from a publish to its `OK`.
