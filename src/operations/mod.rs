@@ -10,7 +10,7 @@ mod topics;
 
 pub use changes::{change_group, delete_topic};
 pub use explain::{Explanation, explain_group};
-pub use gauges::refresh_lag;
+pub use gauges::refresh_gauges;
 pub use groups::{GroupReport, find_group, group_report, group_reports};
 pub use lag::{Place, place_of};
 pub use topics::{TopicReport, topic_reports};

@@ -39,7 +39,7 @@ use crate::actors::sweeper;
 use crate::actors::writer::Writer;
 use crate::auth::Authenticator;
 use crate::clock::Clock;
-use crate::config::{Config, Exposure, StoreKind, exposure};
+use crate::config::{Config, Exposure, Live, StoreKind, exposure};
 use crate::store::{EmbeddedStore, MemoryStore, OpenError, RoutedStore, Store, StoreError, StoreOptions};
 use crate::telemetry::Metrics;
 use crate::tls::{self, Certificate};
@@ -157,6 +157,7 @@ impl Gateway {
         let watchdog = handles.next().ok_or_else(own)?;
         let topics = Registry::new(handles.collect());
         let shared = Arc::new(Shared {
+            live: Live::new(config.clone()),
             config,
             timing,
             clock,

@@ -185,6 +185,7 @@ async fn a_token_that_was_exchanged_ends_the_event_streams_it_let_in() {
     assert!(begun.starts_with(b"HTTP/1.1 200"));
     std::fs::write(&file, "second").unwrap();
     reload(&mut program);
-    let rest = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut Vec::new()));
+    let mut last = Vec::new();
+    let rest = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut last));
     rest.await.expect("the stream ends").unwrap();
 }

@@ -64,7 +64,7 @@ pub fn upgrade(
     client: IpAddr,
 ) -> Result<HttpResponse, actix_web::Error> {
     let mut response = ws::handshake(request)?;
-    let frame_bytes = shared.config.limits.frame_bytes;
+    let frame_bytes = shared.live.limits().frame_bytes;
     let socket = request.conn_data::<Arc<PeerSocket>>().and_then(|peer| peer.take());
     let backlog = Backlog::new(shared.config.gateway.write_buffer, socket);
     let (number, verdict) = (shared.next_number(), Verdict::default());
