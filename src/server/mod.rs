@@ -34,6 +34,7 @@ use crate::actors::connection::{Connections, PeerSocket, watch};
 use crate::actors::registry::Registry;
 use crate::actors::shared::{Shared, Timing};
 use crate::actors::store::StoreActor;
+use crate::actors::subscription::Estates;
 use crate::actors::supervision::{Faults, Supervision};
 use crate::actors::sweeper;
 use crate::actors::writer::Writer;
@@ -169,6 +170,7 @@ impl Gateway {
             topics,
             auth,
             store_stalled: stalled,
+            estates: Estates::default(),
             connections: Connections::default(),
             draining: AtomicBool::new(false),
             numbers: AtomicU64::new(0),
