@@ -2,6 +2,7 @@
 //! configuration).
 
 mod args;
+mod bench;
 mod client;
 mod config;
 mod failure;
@@ -50,6 +51,8 @@ enum Command {
     Publish(publish::PublishArgs),
     /// Print a topic's events, one a line, and ack them where there is a group.
     Subscribe(subscribe::SubscribeArgs),
+    /// Put load on a gateway: how much it takes, how long that takes, and whether all of it arrives.
+    Bench(bench::BenchArgs),
     /// Make a token for development, signed with auth.jwt.secret.
     Token(token::TokenArgs),
     /// Check the configuration, or show what is in force.
@@ -83,6 +86,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Serve(args) => serve::run(&args),
         Command::Publish(args) => block_on(publish::run(&args, out)),
         Command::Subscribe(args) => block_on(subscribe::run(&args, out)),
+        Command::Bench(args) => block_on(bench::run(&args, out)),
         Command::Token(args) => token::run(&args, out),
         Command::Config(command) => config::run(&command, out),
         Command::Store(command) => store::run(&command, out),
@@ -119,6 +123,11 @@ mod tests {
             "config",
             "token",
             "token --scope admin --ttl soon",
+            "bench --window 0",
+            "bench --rate 0",
+            "bench --rate 10 --window 10",
+            "bench --payload 10",
+            "bench --duration soon",
             "serve --log-format loud",
         ] {
             let words = ["tidegate"].into_iter().chain(wrong.split(' '));
