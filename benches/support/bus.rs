@@ -144,6 +144,8 @@ impl Outlet for Letterbox {
         let _ = self.0.send(News::Ended);
     }
 
+    fn check_rights(&self) {}
+
     fn over_buffer(&self) {
         let _ = self.0.send(News::Ended);
     }
