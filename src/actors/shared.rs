@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use super::connection::Connections;
 use super::messages::{Perform, PerformResult};
 use super::registry::Registry;
+use super::subscription::Estates;
 use super::supervision::{Faults, Supervision};
 use super::writer::Writer;
 use crate::auth::Authenticator;
@@ -58,6 +59,8 @@ pub struct Shared {
     pub faults: Faults,
     /// The topics that run.
     pub topics: Registry,
+    /// What groups that died left to those that follow.
+    pub estates: Estates,
     /// The connections that are open.
     pub connections: Connections,
     /// Who may do what.

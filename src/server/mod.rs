@@ -34,6 +34,7 @@ use crate::actors::connection::{Connections, PeerSocket, watch};
 use crate::actors::registry::Registry;
 use crate::actors::shared::{Shared, Timing};
 use crate::actors::store::StoreActor;
+use crate::actors::subscription::Estates;
 use crate::actors::supervision::{Faults, Supervision};
 use crate::actors::sweeper;
 use crate::actors::writer::Writer;
@@ -169,6 +170,7 @@ impl Gateway {
             topics,
             auth,
             store_stalled: stalled,
+            estates: Estates::default(),
             connections: Connections::default(),
             draining: AtomicBool::new(false),
             replays: tokio::sync::Mutex::default(),
@@ -267,6 +269,12 @@ impl Gateway {
     /// The way to give the running gateway new keys, secrets and certificates.
     pub fn reloader(&self) -> Reloader {
         Reloader::new(self.shared.clone(), self.certificate.clone())
+    }
+
+    /// What its actors have in common: the way to them inside of this process, for the benchmarks.
+    #[doc(hidden)]
+    pub fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
     }
 
     /// Where it listens: the port that was found, where the configuration says 0.

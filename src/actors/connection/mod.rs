@@ -47,6 +47,8 @@ pub trait Outlet: Send + Sync {
     fn end(&self, end: EndSubscription);
     /// Ends the connection.
     fn go_away(&self, away: GoAway);
+    /// Has it look whether its rights were taken back.
+    fn check_rights(&self);
     /// Whoever fed a subscription died: it is to be joined anew.
     fn feed_lost(&self, lost: FeedLost);
     /// More answers wait than may.
@@ -168,6 +170,11 @@ impl ConnectionHandle {
     /// Ends the connection.
     pub fn go_away(&self, away: GoAway) {
         self.outlet.go_away(away);
+    }
+
+    /// Has it look whether its rights were taken back.
+    pub fn check_rights(&self) {
+        self.outlet.check_rights();
     }
 
     /// Whether there is still somebody.

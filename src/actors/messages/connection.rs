@@ -70,6 +70,11 @@ pub struct FeedLost {
     pub position: Option<u64>,
 }
 
+/// Keys or secrets were exchanged: what let the client in may have been taken back.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct CheckRights;
+
 /// The gateway closes the connection.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]

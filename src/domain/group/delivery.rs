@@ -133,13 +133,6 @@ impl Group {
         Some(length)
     }
 
-    /// Takes back a delivery that could not be handed over: it does not count.
-    pub fn give_back(&mut self, member: MemberId, seq: u64) {
-        if self.window.get(seq).is_some_and(|entry| entry.is_with(member)) {
-            self.make_ready(seq);
-        }
-    }
-
     /// Does what is due: leases that are over end as failed, what waited long enough is ready.
     pub fn tick(&mut self, now_ms: u64) {
         while let Some((_, seq)) = self.window.next_timed().filter(|&(at, _)| at <= now_ms) {
