@@ -20,7 +20,7 @@ pub use code::{CloseCode, ErrorCode};
 pub use draft::Draft;
 pub(crate) use field::unknown_name;
 pub use opts::SubscribeOpts;
-pub use parse::parse;
+pub use parse::{parse, parse_payload};
 pub use reply::{Answer, Corr, Failure, Lease, encode_err, encode_event, encode_ok};
 pub use request::{Frame, Op, Request};
 pub(crate) use value::{expected_integer, expected_text};

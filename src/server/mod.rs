@@ -26,7 +26,8 @@ use actix_web::rt::net::TcpStream;
 use actix_web::{App, HttpServer, web};
 use utoipa_actix_web::AppExt;
 
-use self::api::Surfaces;
+use self::api::{CallerBuckets, Surfaces};
+pub(crate) use self::api::{EXPORT_FIRST_SEQ, EXPORT_LAST_SEQ};
 pub use self::reload::Reloader;
 use self::slow_heads::{HeadWatch, NotedBody};
 use crate::actors::connection::{Connections, PeerSocket, watch};
@@ -39,7 +40,7 @@ use crate::actors::sweeper;
 use crate::actors::writer::Writer;
 use crate::auth::Authenticator;
 use crate::clock::Clock;
-use crate::config::{Config, Exposure, StoreKind, exposure};
+use crate::config::{Config, Exposure, Live, StoreKind, exposure};
 use crate::store::{EmbeddedStore, MemoryStore, OpenError, RoutedStore, Store, StoreError, StoreOptions};
 use crate::telemetry::Metrics;
 use crate::tls::{self, Certificate};
@@ -157,6 +158,7 @@ impl Gateway {
         let watchdog = handles.next().ok_or_else(own)?;
         let topics = Registry::new(handles.collect());
         let shared = Arc::new(Shared {
+            live: Live::new(config.clone()),
             config,
             timing,
             clock,
@@ -171,6 +173,7 @@ impl Gateway {
             estates: Estates::default(),
             connections: Connections::default(),
             draining: AtomicBool::new(false),
+            replays: tokio::sync::Mutex::default(),
             numbers: AtomicU64::new(0),
         });
         watchdog.spawn(watch(shared.clone()));
@@ -180,11 +183,16 @@ impl Gateway {
         let heads = HeadWatch::default();
         watchdog.spawn(heads.clone().watch(KEEP_ALIVE + timing.request_head));
         let surfaces = web::Data::new(Surfaces::new());
+        let buckets = web::Data::new(CallerBuckets::new(
+            &shared.config.limits.connection,
+            shared.clock.clone(),
+        ));
         let served = surfaces.clone();
         let app = move || {
             App::new()
                 .app_data(data.clone())
                 .app_data(served.clone())
+                .app_data(buckets.clone())
                 .wrap(from_fn(api::only_what_is_served_here))
                 .wrap(from_fn(guard::guard))
                 .wrap_fn(|request, service| {
@@ -261,6 +269,12 @@ impl Gateway {
     /// The way to give the running gateway new keys, secrets and certificates.
     pub fn reloader(&self) -> Reloader {
         Reloader::new(self.shared.clone(), self.certificate.clone())
+    }
+
+    /// What its actors have in common: the way to them inside of this process, for the benchmarks.
+    #[doc(hidden)]
+    pub fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
     }
 
     /// Where it listens: the port that was found, where the configuration says 0.

@@ -5,6 +5,7 @@
 
 mod backlog;
 mod credit;
+mod event_stream;
 mod frame_guard;
 mod lanes;
 mod paced_body;
@@ -14,6 +15,7 @@ mod rights;
 mod room;
 mod session;
 mod socket;
+mod streaming;
 mod subscriptions;
 mod watchdog;
 
@@ -23,9 +25,12 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use self::backlog::{Backlog, Cut};
+pub use self::event_stream::{EventStream, Follow};
+pub use self::paced_body::PacedBody;
 pub use self::peer::PeerSocket;
 pub use self::room::Room;
 pub use self::socket::{ConnectionActor, upgrade};
+pub use self::streaming::Streaming;
 pub use self::watchdog::watch;
 use super::messages::{Answers, Deliver, EndSubscription, FeedLost, GoAway, WantCredit};
 use super::reply::Answered;

@@ -4,7 +4,6 @@ use actix::prelude::*;
 
 use super::SubscriptionActor;
 use crate::actors::connection::Condition;
-use crate::actors::handle::Admitted;
 use crate::actors::messages::Inspect;
 use crate::domain::GroupName;
 use crate::domain::group::{MemberSnapshot, Snapshot};
@@ -29,6 +28,8 @@ pub struct GroupView {
     pub trouble: Option<Trouble>,
     /// How far the topic was when it answered.
     pub tail: u64,
+    /// How many messages wait for it.
+    pub waiting: usize,
 }
 
 /// One member.
@@ -59,14 +60,6 @@ impl Handler<Inspect> for SubscriptionActor {
     }
 }
 
-impl Handler<Admitted<Inspect>> for SubscriptionActor {
-    type Result = ();
-
-    fn handle(&mut self, admitted: Admitted<Inspect>, ctx: &mut Context<Self>) {
-        Handler::<Inspect>::handle(self, admitted.into_inner(), ctx);
-    }
-}
-
 impl SubscriptionActor {
     fn view(&self) -> Option<GroupView> {
         let (group, _) = self.state.as_ref()?;
@@ -87,6 +80,7 @@ impl SubscriptionActor {
             settled_ms: self.settled.rose_ms(),
             trouble: self.trouble.clone(),
             tail,
+            waiting: self.gate.depth(),
         })
     }
 

@@ -11,6 +11,7 @@ use crate::actors::handle::Admitted;
 use crate::actors::messages::{Change, ChangeGroup, DeleteTopic, Flush, Inspect, InspectGroups, Publish, Stop};
 use crate::actors::reply::Reply;
 use crate::actors::store::store_unavailable;
+use crate::actors::subscription::GroupView;
 use crate::protocol::{ErrorCode, Failure};
 use crate::store::Write;
 
@@ -57,13 +58,7 @@ impl Handler<Admitted<InspectGroups>> for TopicActor {
             .groups
             .iter()
             .filter(|(name, running)| running.handle.is_open() && group.as_ref().is_none_or(|group| group == *name));
-        let ask = |running: &RunningGroup| {
-            let (sender, receiver) = oneshot::channel();
-            // Who is full answers nothing, and is told of from the store.
-            let _ = running.handle.offer(Inspect(sender), 0);
-            receiver
-        };
-        let _ = views.send(wanted.map(|(_, running)| ask(running)).collect());
+        let _ = views.send(wanted.map(|(_, running)| inspect(running)).collect());
     }
 }
 
@@ -120,12 +115,7 @@ impl TopicActor {
         };
         self.feeds.retain(|_, feed| feed.connection.is_open());
         let subscribed = self.feeds.len();
-        let ask = |group: &RunningGroup| {
-            let (sender, receiver) = oneshot::channel();
-            group.handle.post(Inspect(sender));
-            receiver
-        };
-        let views: Vec<_> = self.groups.values().map(ask).collect();
+        let views: Vec<_> = self.groups.values().map(inspect).collect();
         let members = async move {
             let mut members = subscribed;
             for view in views {
@@ -193,6 +183,13 @@ impl TopicActor {
             ctx.stop();
         }));
     }
+}
+
+/// Asks a group how it stands. One for each request that was let in at the topic's gate.
+fn inspect(group: &RunningGroup) -> oneshot::Receiver<GroupView> {
+    let (sender, receiver) = oneshot::channel();
+    group.handle.post(Inspect(sender));
+    receiver
 }
 
 fn doubtful() -> Failure {

@@ -27,6 +27,7 @@ use super::registry::Absent;
 use super::shared::Shared;
 use super::store::TOPIC_SHARE;
 use super::subscription::SubscriptionActor;
+use crate::config::Limit;
 use crate::domain::group::MemberId;
 use crate::domain::{Event, GroupName, TopicName};
 use crate::store::{StoreError, TopicState};
@@ -61,6 +62,8 @@ pub struct TopicActor {
     handle: Option<Handle<TopicActor>>,
     gate: Arc<Gate>,
     limiter: Limiter,
+    /// What the limiter was made of, and of which version of the configuration.
+    limit: (u64, Limit),
     tail: Arc<Tail>,
     groups: HashMap<GroupName, RunningGroup>,
     feeds: HashMap<MemberId, Feed>,
@@ -88,9 +91,11 @@ impl TopicActor {
         let gate = Gate::new(BOUNDS);
         let inner = gate.clone();
         let addr = TopicActor::start_in_arbiter(arbiter, move |_| {
-            let limit = shared.config.topic_limit(&name);
+            let version = shared.live.version();
+            let limit = shared.live.topic_limit(&name);
             TopicActor {
                 limiter: Limiter::new(&limit, shared.clock.clone()),
+                limit: (version, limit),
                 metrics: None,
                 absent: None,
                 name,

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::TopicActor;
 use crate::actors::handle::Admitted;
-use crate::actors::limiter::{Denied, retry_after_ms};
+use crate::actors::limiter::{Denied, Limiter, retry_after_ms};
 use crate::actors::messages::{AppendEvents, AppendPart, AppendResult, AppendsDone, Publish, PublishRequest};
 use crate::actors::reply::{Outcome, ReplyBatch};
 use crate::actors::store::{Completion, store_unavailable};
@@ -38,6 +38,7 @@ impl Handler<Admitted<Publish>> for TopicActor {
 
 impl TopicActor {
     pub(super) fn publish(&mut self, admitted: Admitted<Publish>) {
+        self.renew_limit();
         let now = Instant::now();
         let mut refused = ReplyBatch::default();
         let mut appends: Vec<(Vec<NewEvent>, Vec<AppendPart>)> = Vec::new();
@@ -85,6 +86,19 @@ impl TopicActor {
         }
         refused.flush();
         self.append(appends, bytes);
+    }
+
+    /// Takes a limit over that was changed; one that was not keeps its tokens.
+    fn renew_limit(&mut self) {
+        let version = self.shared.live.version();
+        if version == self.limit.0 {
+            return;
+        }
+        let limit = self.shared.live.topic_limit(&self.name);
+        if limit != self.limit.1 {
+            self.limiter = Limiter::new(&limit, self.shared.clock.clone());
+        }
+        self.limit = (version, limit);
     }
 
     fn take_tokens(&self, events: usize) -> Result<(), Failure> {

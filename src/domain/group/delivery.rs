@@ -86,6 +86,16 @@ impl Group {
         }
     }
 
+    /// When an event of the window came, by its id.
+    pub fn came_ms(&self, id: &str) -> Option<u64> {
+        self.came_ms_of(self.window.seq_of(id)?)
+    }
+
+    /// When an event of the window came, by its seq.
+    pub fn came_ms_of(&self, seq: u64) -> Option<u64> {
+        Some(self.window.get(seq)?.at)
+    }
+
     /// Acks an event of the window by its seq; no effect on one that is not (or not any more) in it.
     pub fn ack_seq(&mut self, seq: u64) {
         self.settle(seq);
