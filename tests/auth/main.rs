@@ -6,6 +6,7 @@
 #[allow(dead_code)]
 mod support;
 
+mod all_doors;
 mod door;
 mod http;
 mod issuer;
