@@ -9,6 +9,7 @@ mod support;
 #[path = "../docs/blocks.rs"]
 #[allow(dead_code)]
 mod blocks;
+mod all_doors;
 mod door;
 mod http;
 mod issuer;

@@ -20,6 +20,8 @@ pub const DEADLINE: Duration = Duration::from_secs(20);
 /// A gateway that runs until it is dropped.
 pub struct TestGateway {
     pub address: SocketAddr,
+    /// Where history alone is served, if it is.
+    pub replay_address: Option<SocketAddr>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -47,22 +49,24 @@ impl TestGateway {
         .expect("a good configuration")
         .config;
         let (stop, stopped) = oneshot::channel::<()>();
-        let (started, address) = std::sync::mpsc::channel();
+        let (started, addresses) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             actix::System::new().block_on(async move {
                 let gateway = Gateway::start_with(config, timing, faults)
                     .await
                     .expect("a gateway that starts");
-                started.send(gateway.address()).expect("a test that waits");
+                let addresses = (gateway.address(), gateway.replay_address());
+                started.send(addresses).expect("a test that waits");
                 let stopped = async {
                     let _ = stopped.await;
                 };
                 gateway.run_until(stopped).await.expect("a clean end");
             });
         });
-        let address = address.recv().expect("a gateway that starts");
+        let (address, replay_address) = addresses.recv().expect("a gateway that starts");
         TestGateway {
             address,
+            replay_address,
             stop: Some(stop),
             thread: Some(thread),
         }
