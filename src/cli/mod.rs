@@ -5,9 +5,11 @@ mod args;
 mod bench;
 mod client;
 mod config;
+mod dlq;
 mod export;
 mod failure;
 mod frames;
+mod groups;
 mod http;
 mod input;
 mod output;
@@ -18,7 +20,9 @@ mod scripted_gateway;
 mod serve;
 mod store;
 mod subscribe;
+mod table;
 mod token;
+mod topics;
 
 use std::process::ExitCode;
 
@@ -58,6 +62,14 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Write all of a topic's history to a file or to standard output, one event a line.
     Export(export::ExportArgs),
+    /// All topics: what they hold, how fast they grow.
+    Topics(topics::TopicsArgs),
+    /// Consumer groups: how far they are, why they do not move; pause, move and delete them.
+    #[command(subcommand)]
+    Groups(groups::GroupsCommand),
+    /// Dead letters: print them, publish the originals again.
+    #[command(subcommand)]
+    Dlq(dlq::DlqCommand),
     /// Put load on a gateway: how much it takes, how long that takes, and whether all of it arrives.
     Bench(bench::BenchArgs),
     /// Make a token for development, signed with auth.jwt.secret.
@@ -95,6 +107,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Subscribe(args) => block_on(subscribe::run(&args, out)),
         Command::Replay(args) => replay::run(&args, out),
         Command::Export(args) => export::run(&args, out),
+        Command::Topics(args) => topics::run(&args, out),
+        Command::Groups(command) => groups::run(&command, out),
+        Command::Dlq(command) => dlq::run(&command, out),
         Command::Bench(args) => block_on(bench::run(&args, out)),
         Command::Token(args) => token::run(&args, out),
         Command::Config(command) => config::run(&command, out),
@@ -135,6 +150,10 @@ mod tests {
             "export orders --resume",
             "export orders --from-ts yesterday",
             "config",
+            "groups",
+            "groups seek orders billing",
+            "groups lag orders",
+            "dlq replay orders --limit 0",
             "token",
             "token --scope admin --ttl soon",
             "bench --window 0",

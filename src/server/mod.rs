@@ -173,6 +173,7 @@ impl Gateway {
             estates: Estates::default(),
             connections: Connections::default(),
             draining: AtomicBool::new(false),
+            replays: tokio::sync::Mutex::default(),
             numbers: AtomicU64::new(0),
         });
         watchdog.spawn(watch(shared.clone()));
