@@ -75,6 +75,11 @@ impl Registry {
         self.lock().get(topic).filter(|handle| handle.is_open()).cloned()
     }
 
+    /// The names of all that run.
+    pub fn running_names(&self) -> Vec<TopicName> {
+        self.lock().keys().cloned().collect()
+    }
+
     /// All that run.
     pub fn all(&self) -> Vec<Handle<TopicActor>> {
         self.lock().values().cloned().collect()

@@ -28,6 +28,7 @@ use actix_web::{App, HttpServer, web};
 pub use self::reload::Reloader;
 use self::slow_heads::{HeadWatch, NotedBody};
 use crate::actors::connection::{Connections, PeerSocket, watch};
+use crate::actors::node::{self, Node};
 use crate::actors::registry::Registry;
 use crate::actors::shared::{Shared, Timing};
 use crate::actors::store::StoreActor;
@@ -96,6 +97,8 @@ pub struct Gateway {
     certificate: Option<Arc<Certificate>>,
     /// Work beside the actors: retention, and what the command line asks for.
     tasks: Vec<tokio::task::JoinHandle<()>>,
+    /// Whether the store is to be closed at the end.
+    owns_store: bool,
 }
 
 impl Gateway {
@@ -107,6 +110,17 @@ impl Gateway {
     /// The same, with other times and with faults; for tests.
     #[doc(hidden)]
     pub async fn start_with(config: Config, timing: Timing, faults: Faults) -> Result<Gateway, ServeError> {
+        Gateway::start_on(None, config, timing, faults).await
+    }
+
+    /// The same on a store that is there already, and stays the caller's to close; for tests.
+    #[doc(hidden)]
+    pub async fn start_on(
+        given: Option<Arc<dyn Store>>,
+        config: Config,
+        timing: Timing,
+        faults: Faults,
+    ) -> Result<Gateway, ServeError> {
         match exposure(&config) {
             Exposure::Refused(why) => return Err(ServeError::Refused(why)),
             Exposure::Local => {}
@@ -131,7 +145,11 @@ impl Gateway {
             );
         }
         open_files::raise_limit(config.gateway.max_connections);
-        let (store, embedded) = open_store(&config)?;
+        let owns_store = given.is_none();
+        let (store, embedded) = match given {
+            Some(store) => (store, None),
+            None => open_store(&config)?,
+        };
         check_partitions(&config, store.as_ref()).await?;
         let stalled = Arc::new(AtomicBool::new(false));
         let shared_faults = faults.clone();
@@ -152,7 +170,9 @@ impl Gateway {
         let writer = Writer::new(start_writer, supervision.clone());
         let watchdog = handles.next().ok_or_else(own)?;
         let topics = Registry::new(handles.collect());
+        let node = store.cluster().map(|cluster| Arc::new(Node::new(cluster)));
         let shared = Arc::new(Shared {
+            node: node.clone(),
             config,
             timing,
             clock,
@@ -219,6 +239,13 @@ impl Gateway {
         let server = server.map_err(|error| ServeError::Listen { address: listen, error })?;
         let address = server.addrs().first().copied().unwrap_or(listen);
         let mut tasks = vec![tokio::task::spawn_local(sweeper::run(shared.clone()))];
+        if let Some(node) = node {
+            // Who subscribes first finds a gateway that may own groups.
+            node.renew(&shared).await;
+            tasks.push(tokio::task::spawn_local(node::keep(shared.clone(), node.clone())));
+            tasks.push(tokio::task::spawn_local(node::watch(shared.clone(), node.clone())));
+            tasks.push(tokio::task::spawn_local(node::poll(shared.clone(), node)));
+        }
         if let Some(embedded) = embedded {
             match control::listen(&shared.config.store.path) {
                 Ok(listener) => tasks.push(tokio::task::spawn_local(control::run(listener, embedded))),
@@ -234,6 +261,7 @@ impl Gateway {
             arbiters,
             certificate,
             tasks,
+            owns_store,
         })
     }
 
@@ -254,6 +282,7 @@ impl Gateway {
             server,
             arbiters,
             tasks,
+            owns_store,
             ..
         } = self;
         let handle = server.handle();
@@ -268,7 +297,12 @@ impl Gateway {
             result = &mut running => result?,
             () = drain => {}
         }
-        shutdown::close_store(&shared).await;
+        if let Some(node) = &shared.node {
+            node.end(shared.config.gateway.shutdown_grace.mul_f64(0.1)).await;
+        }
+        if owns_store {
+            shutdown::close_store(&shared).await;
+        }
         for arbiter in arbiters {
             arbiter.stop();
         }

@@ -10,8 +10,9 @@ pub use connection::{Answers, Deliver, EndSubscription, FeedLost, GoAway, Push, 
 pub use feed::{FeedHandle, GrantCredit, Leave, SetPaused};
 pub use store::{AppendEvents, AppendPart, Flush, Perform, PerformResult, SaveCursors};
 pub use subscription::{
-    Ack, AutoAck, CursorsSaved, Drain, Join, Modack, Nack, SaveStalled, Stop, TailMoved, TopicLost,
+    Ack, AutoAck, CursorsSaved, Drain, Join, LookAtClaim, Modack, Nack, SaveStalled, Stop, TailMoved, TopicLost,
 };
 pub use topic::{
     AppendResult, AppendsDone, DrainGroups, EventsAppended, GroupIdle, LogTrimmed, Publish, PublishRequest, Subscribe,
+    TailSeen, TopicHinted,
 };

@@ -80,6 +80,11 @@ pub struct Modack {
 #[rtype(result = "()")]
 pub struct TailMoved;
 
+/// The group's claim may be over, or may be had: look.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct LookAtClaim;
+
 /// The answer to a [`super::SaveCursors`]: what became of the dead letters.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]

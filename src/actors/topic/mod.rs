@@ -1,6 +1,7 @@
 //! TopicActor: one for each topic that is in use. Its limiter, its tail, its groups, its ephemeral subscriptions.
 
 mod feed;
+mod news;
 mod publish;
 mod subscribe;
 mod tail;
@@ -15,6 +16,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use self::feed::{Feed, Next};
+use self::news::News;
 pub(super) use self::publish::over_capacity;
 pub use self::tail::{Tail, TailRead};
 use super::handle::{Admitted, Bounds, Gate, Handle};
@@ -22,6 +24,7 @@ use super::limiter::Limiter;
 use super::messages::{Drain, DrainGroups, EventsAppended, GroupIdle, LogTrimmed, Stop, TailMoved, TopicLost};
 use super::registry::Absent;
 use super::shared::Shared;
+use super::start::read_log;
 use super::subscription::SubscriptionActor;
 use crate::domain::group::MemberId;
 use crate::domain::{Event, GroupName, TopicName};
@@ -33,6 +36,8 @@ const BOUNDS: Bounds = Bounds {
     messages: 4_096,
     bytes: 32 << 20,
 };
+/// After a read of what is not there yet.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// A topic that nobody used for so long leaves memory.
 const IDLE: Duration = Duration::from_secs(60);
 /// How many messages an actor handles before it lets its arbiter turn to others. A message may carry 16 publishes.
@@ -62,6 +67,7 @@ pub struct TopicActor {
     feeds: HashMap<MemberId, Feed>,
     /// Appends that the store has not answered.
     appends: usize,
+    news: News,
     used: Instant,
     handled: u32,
 }
@@ -85,6 +91,7 @@ impl TopicActor {
                 groups: HashMap::new(),
                 feeds: HashMap::new(),
                 appends: 0,
+                news: News::default(),
                 used: Instant::now(),
                 handled: 0,
             }
@@ -150,20 +157,25 @@ impl TopicActor {
         };
         let Next::ReadStore(from) = next else { return };
         feed.reading = true;
-        let tail = self.tail.seq();
-        let read = self
-            .shared
-            .store
-            .read(&self.name, from, feed::READ_EVENTS, feed::READ_BYTES);
+        let store = self.shared.store.clone();
+        let read = read_log(store, self.name.clone(), from, feed::READ_EVENTS, feed::READ_BYTES);
         ctx.spawn(read.into_actor(self).map(move |result, actor, ctx| {
             let Some(feed) = actor.feeds.get_mut(&member) else {
                 return;
             };
             feed.reading = false;
             match result {
-                Ok(events) => {
-                    // Nothing left: what was in between is gone, and the tail as it was before the read is reached.
-                    let upto = events.last().map_or(tail, |last| last.seq);
+                // News came before what they told of can be read.
+                Ok((_, upto)) if upto < from => {
+                    feed.reading = true;
+                    ctx.run_later(LOOK_AGAIN, move |actor, ctx| {
+                        if let Some(feed) = actor.feeds.get_mut(&member) {
+                            feed.reading = false;
+                        }
+                        actor.pump_feed(member, ctx);
+                    });
+                }
+                Ok((events, upto)) => {
                     feed.hand_out(&events, upto);
                     actor.pump_feed(member, ctx);
                 }

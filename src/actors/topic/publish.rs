@@ -167,6 +167,10 @@ impl Handler<AppendsDone> for TopicActor {
                 .get_or_insert_with(|| self.shared.metrics.topic(&self.name));
             metrics.published.inc_by(events.len() as u64);
         }
+        if self.tail.contradicts(&events) {
+            let found = events.first().map(|event| event.seq.saturating_sub(1));
+            return self.begin_anew(found, ctx);
+        }
         self.tail_moved(events, ctx);
         if self.absent.is_some() {
             self.leave_when_idle(ctx);

@@ -75,6 +75,21 @@ impl Tail {
         }
     }
 
+    /// The newest event, where it is in memory.
+    pub fn newest(&self) -> Option<Arc<Event>> {
+        self.lock().events.back().cloned()
+    }
+
+    /// Whether one of these has the place of another event in memory: the store took back what it had said before.
+    pub fn contradicts(&self, events: &[Arc<Event>]) -> bool {
+        let inner = self.lock();
+        let first = inner.tail + 1 - inner.events.len() as u64;
+        let known = |seq: u64| inner.events.get(usize::try_from(seq.checked_sub(first)?).ok()?);
+        events
+            .iter()
+            .any(|event| known(event.seq).is_some_and(|known| known.id != event.id))
+    }
+
     /// The store has more than was said here: what is in memory is no longer its end.
     pub fn jump_to(&self, tail: u64) {
         let mut inner = self.lock();
@@ -182,6 +197,18 @@ mod tests {
         tail.jump_to(9);
         assert_eq!(tail.read(5, 10, 1_000), TailRead::Behind);
         assert_eq!(tail.seq(), 9);
+    }
+
+    #[test]
+    fn another_event_in_a_known_place_is_noticed() {
+        let tail = Tail::new(3);
+        assert!(!tail.contradicts(&[event(3)]), "what is not in memory is not known");
+        tail.extend([event(4), event(5)]);
+        assert!(!tail.contradicts(&[event(3), event(4), event(5), event(6)]));
+        let mut other = (*event(5)).clone();
+        other.id = "another".into();
+        assert!(tail.contradicts(&[event(4), Arc::new(other)]));
+        assert_eq!(tail.newest(), Some(event(5)));
     }
 
     #[test]

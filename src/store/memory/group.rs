@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::domain::{CursorUpdate, GroupSettings, PartitionCursor, Retry};
-use crate::store::{GroupState, Pause};
+use crate::store::{GroupState, OwnerId, Pause};
 
 pub(super) struct Group {
     pub settings: GroupSettings,
     pub paused: Option<Pause>,
     pub epoch: u64,
+    /// Who claimed it; None once it was given up.
+    pub owner: Option<OwnerId>,
     seeks: u64,
     cursors: Vec<PartitionCursor>,
     retries: BTreeMap<u64, Retry>,
@@ -23,6 +25,7 @@ impl Group {
             settings,
             paused: None,
             epoch,
+            owner: None,
             seeks: 0,
             cursors,
             retries: BTreeMap::new(),
