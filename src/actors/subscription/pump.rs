@@ -22,6 +22,7 @@ const READ_AGAIN: Duration = Duration::from_secs(1);
 impl SubscriptionActor {
     /// Moves whatever can move: leases that are over, events to read, deliveries, saves, the next timer.
     pub(super) fn pump(&mut self, ctx: &mut Context<Self>) {
+        self.shared.faults.at("group.pump");
         let now_ms = self.now_ms();
         self.check_claim(now_ms);
         let Some((group, _)) = &mut self.state else {
@@ -108,6 +109,7 @@ impl SubscriptionActor {
             if deliveries.is_empty() {
                 break;
             }
+            self.shared.faults.at("group.deliver");
             left -= deliveries.len();
             self.hand_over(deliveries);
         }

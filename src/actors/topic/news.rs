@@ -18,6 +18,8 @@ pub(super) struct News {
     heard: u64,
     /// How many looks in a row found less than was seen here.
     doubts: u32,
+    /// The topic is about to begin anew.
+    ending: bool,
 }
 
 impl TopicActor {
@@ -39,7 +41,7 @@ impl TopicActor {
         ctx.spawn(read.into_actor(self).map(move |read, actor, ctx| {
             actor.news.reading = false;
             match read {
-                Ok((events, upto)) if actor.tail.contradicts(&events) => actor.begin_anew(Some(upto), ctx),
+                Ok((events, _)) if actor.tail.contradicts(&events) => actor.begin_anew(ctx),
                 Ok((events, upto)) if upto > tail => {
                     actor.tail_moved(events, ctx);
                     if upto > actor.tail.seq() {
@@ -59,25 +61,35 @@ impl TopicActor {
         }));
     }
 
-    /// The store has less of the topic than was seen here: it was deleted elsewhere, or a fail-over took back what was not
+    /// The store does not have what was seen here: the topic was deleted elsewhere, or a fail-over took back what was not
     /// safe. All that is in memory may be wrong: topic and groups begin anew from the store.
-    pub(super) fn begin_anew(&mut self, found: Option<u64>, ctx: &mut Context<Self>) {
-        tracing::error!(
-            topic = %self.name,
-            seen = self.tail.seq(),
-            found,
-            "the store has less of a topic than was seen here: it begins anew from the store"
-        );
+    pub(super) fn begin_anew(&mut self, ctx: &mut Context<Self>) {
+        if std::mem::replace(&mut self.news.ending, true) {
+            return;
+        }
+        tracing::error!(topic = %self.name, seen = self.tail.seq(), "the store took back what it had of a topic: it begins anew");
         self.shared.metrics.topic_rolled_back();
         self.gate.close();
-        for group in self.groups.values() {
-            group.handle.post(TopicLost);
-        }
-        for feed in self.feeds.values_mut() {
-            feed.cut_at(found.unwrap_or(0));
-            feed.lose();
-        }
-        ctx.stop();
+        let store = self.shared.store.clone();
+        let read = read_log(
+            store,
+            self.name.clone(),
+            self.tail.first(),
+            usize::MAX,
+            feed::READ_BYTES,
+        );
+        ctx.wait(read.into_actor(self).map(|read, actor, ctx| {
+            // Where an ephemeral subscription goes on: after the last event that is what it was.
+            let common = read.map_or(0, |(events, _)| actor.tail.in_common(&events));
+            for group in actor.groups.values() {
+                group.handle.post(TopicLost);
+            }
+            for feed in actor.feeds.values_mut() {
+                feed.cut_at(common);
+                feed.lose();
+            }
+            ctx.stop();
+        }));
     }
 }
 
@@ -99,7 +111,7 @@ impl Handler<TailSeen> for TopicActor {
         if found < seen && self.appends == 0 {
             self.news.doubts += 1;
             if self.news.doubts >= LOOKS {
-                self.begin_anew(message.0, ctx);
+                self.begin_anew(ctx);
             }
             return;
         }

@@ -168,8 +168,7 @@ impl Handler<AppendsDone> for TopicActor {
             metrics.published.inc_by(events.len() as u64);
         }
         if self.tail.contradicts(&events) {
-            let found = events.first().map(|event| event.seq.saturating_sub(1));
-            return self.begin_anew(found, ctx);
+            return self.begin_anew(ctx);
         }
         self.tail_moved(events, ctx);
         if self.absent.is_some() {
