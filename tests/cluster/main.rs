@@ -6,8 +6,13 @@
 #[path = "../gateway/support/mod.rs"]
 mod support;
 
+#[path = "../gateway/http.rs"]
+mod http;
+
 mod cut;
+mod dice;
 mod failures;
 mod news;
 mod owners;
 mod pair;
+mod storm;

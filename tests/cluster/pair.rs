@@ -9,7 +9,8 @@ use tidegate::actors::supervision::Faults;
 use tidegate::store::{MemoryStore, Store, StoreOptions};
 
 use crate::cut::CutStore;
-use crate::support::TestGateway;
+use crate::http;
+use crate::support::{DEADLINE, TestGateway};
 
 /// Stops a gateway's actors where they stand, and lets them go on.
 #[derive(Clone, Default)]
@@ -59,6 +60,29 @@ pub struct Member {
     pub gateway: TestGateway,
     pub freezer: Freezer,
     pub store: Arc<CutStore>,
+}
+
+impl Member {
+    /// One of the gateway's figures.
+    async fn figure(&self, name: &str) -> u64 {
+        let (_, figures) = http::get(&self.gateway, "/metrics").await;
+        let line = figures
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.map_or(0, |value| value.trim().parse().unwrap())
+    }
+
+    /// Waits until so many groups were lost.
+    pub async fn until_lost(&self, groups: u64) {
+        let wait = async {
+            while self.figure("tidegate_groups_lost_total").await < groups {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, wait)
+            .await
+            .expect("a group that is lost");
+    }
 }
 
 impl Drop for Member {

@@ -149,6 +149,14 @@ impl Client {
         serde_json::from_str(text.as_str()).expect("JSON")
     }
 
+    /// The next frame, EVENT or answer. Nothing is lost where it is given up.
+    pub async fn any(&mut self) -> Value {
+        if !self.events.is_empty() {
+            return self.events.remove(0);
+        }
+        self.next_json().await
+    }
+
     /// The next frame that is an answer.
     pub async fn answer(&mut self) -> Value {
         loop {
