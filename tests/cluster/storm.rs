@@ -186,6 +186,9 @@ async fn every_event_is_handled_whatever_happens_to_the_gateways() {
     for consumer in consumers {
         consumer.await.unwrap();
     }
+    let (topic, group): (TopicName, GroupName) = ("t".parse().unwrap(), "g".parse().unwrap());
+    let log = store.topic(&topic).await.unwrap().unwrap();
+    let state = store.group(&topic, &group).await.unwrap().unwrap();
     let history = history.lock().unwrap();
     let missing: Vec<_> = history
         .published
@@ -193,10 +196,7 @@ async fn every_event_is_handled_whatever_happens_to_the_gateways() {
         .filter(|id| !history.acked.contains_key(*id))
         .collect();
     assert!(in_time.is_ok() && missing.is_empty(), "never acked: {missing:?}");
-    let (topic, group): (TopicName, GroupName) = ("t".parse().unwrap(), "g".parse().unwrap());
-    let log = store.topic(&topic).await.unwrap().unwrap();
     assert_eq!(log.tail, history.published.len() as u64, "each id is in the topic once");
-    let state = store.group(&topic, &group).await.unwrap().unwrap();
     let acked = state.cursors.iter().zip(&log.ordinals);
     for (cursor, newest) in acked {
         assert_eq!(
