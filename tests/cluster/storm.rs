@@ -67,8 +67,6 @@ async fn publish(mut client: Client, name: usize, history: Shared, stop: watch::
 
 /// Acks what comes, a few at a time and not in order, until all that was published is acked and nobody publishes any more.
 async fn consume(mut client: Client, name: usize, history: Shared, mut dice: Dice, done: watch::Receiver<bool>) {
-    let opts = json!({"from": "earliest", "maxInFlight": 20, "ackTimeoutMs": 600_000});
-    client.subscribe("t", "g", opts).await;
     let mut held: Vec<String> = Vec::new();
     let mut asked: HashMap<u64, String> = HashMap::new();
     while !*done.borrow() {
@@ -147,7 +145,9 @@ async fn every_event_is_handled_whatever_happens_to_the_gateways() {
     for (name, gateway) in gateways.iter().enumerate() {
         let client = gateway.gateway.connect().await;
         publishers.push(tokio::spawn(publish(client, name, history.clone(), stopped.clone())));
-        let client = gateway.gateway.connect().await;
+        let mut client = gateway.gateway.connect().await;
+        let opts = json!({"from": "earliest", "maxInFlight": 20, "ackTimeoutMs": 600_000});
+        client.subscribe("t", "g", opts).await;
         consumers.push(tokio::spawn(consume(
             client,
             name,
