@@ -30,16 +30,20 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 /// `told` is where the log of each topic that runs began when its groups were told last.
 async fn sweep(shared: &Arc<Shared>, told: &mut HashMap<TopicName, u64>) -> Result<(), Failure> {
     told.retain(|topic, _| shared.topics.running(topic).is_some());
+    // Before the look: what is told of a topic that was deleted since is of no use.
+    let deletions = shared.topics.deletions();
     for (topic, state) in within_deadline(shared.store.topics()).await? {
-        let retention = shared.config.topic_settings(&topic).retention;
+        let retention = shared.live.retention(&topic);
         let mut first = state.first;
         if may_have_expired(&state, &retention) {
             first = first.max(trim(shared, &topic, retention).await?);
         }
         // What another gateway on the store removed counts too.
         if first > 1 && shared.topics.running(&topic).is_some() && told.get(&topic).is_none_or(|told| *told < first) {
-            tell(shared, &topic, first).await?;
-            told.insert(topic, first);
+            tell(shared, &topic, first, deletions).await?;
+            if shared.topics.deletions() == deletions {
+                told.insert(topic, first);
+            }
         }
     }
     Ok(())
@@ -74,12 +78,13 @@ async fn trim(shared: &Arc<Shared>, topic: &TopicName, retention: Retention) -> 
 
 /// Tells the groups of a topic what is gone. One that does not run has no groups that do: theirs is counted when they are
 /// loaded.
-async fn tell(shared: &Arc<Shared>, topic: &TopicName, first: u64) -> Result<(), Failure> {
+async fn tell(shared: &Arc<Shared>, topic: &TopicName, first: u64, deletions: u64) -> Result<(), Failure> {
     if let Some(running) = shared.topics.running(topic) {
         let ordinals = within_deadline(shared.store.ordinals_at(topic, first.saturating_sub(1))).await?;
         running.post(LogTrimmed {
             first,
             ordinals: ordinals.into(),
+            deletions,
         });
     }
     Ok(())

@@ -9,7 +9,9 @@ use super::Node;
 use crate::actors::messages::{LookAtClaim, TailSeen, TopicHinted};
 use crate::actors::shared::Shared;
 use crate::actors::start::within_deadline;
+use crate::domain::{GroupName, TopicName};
 use crate::protocol::Failure;
+use crate::store::Holder;
 
 /// After the store's news ended.
 const WATCH_AGAIN: Duration = Duration::from_secs(1);
@@ -70,8 +72,24 @@ async fn look_at_groups(node: &Node) -> Result<(), Failure> {
     Ok(())
 }
 
+impl Node {
+    /// Those of a topic's groups that other gateways own now.
+    pub async fn held_elsewhere(
+        &self,
+        topic: &TopicName,
+        groups: Vec<GroupName>,
+    ) -> Result<Vec<(GroupName, Holder)>, Failure> {
+        let keys = groups.iter().map(|group| (topic.clone(), group.clone())).collect();
+        let holders = within_deadline(self.store.holders(keys)).await?;
+        let owner = self.lease().owner().clone();
+        let held = |(group, holder): (GroupName, Option<Holder>)| Some((group, holder?));
+        let held = groups.into_iter().zip(holders).filter_map(held);
+        Ok(held.filter(|(_, holder)| holder.owner != owner).collect())
+    }
+}
+
 async fn look_at_topics(shared: &Shared, node: &Node) -> Result<(), Failure> {
-    let running = shared.topics.running_names();
+    let running = shared.topics.names();
     let topics: Vec<_> = running.into_iter().filter(|topic| shared.store.shares(topic)).collect();
     if topics.is_empty() {
         return Ok(());

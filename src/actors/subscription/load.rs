@@ -48,6 +48,7 @@ impl SubscriptionActor {
         ctx.wait(load.into_actor(self).map(|loaded, actor, ctx| match loaded {
             Ok(found) => {
                 actor.found(found);
+                actor.inherit();
                 actor.pump(ctx);
             }
             Err(failure) => actor.give_up(&failure, ctx),
@@ -69,6 +70,8 @@ impl SubscriptionActor {
             paused,
             expired,
         } = loaded;
+        // After a deletion the figures begin anew too.
+        self.metrics = self.shared.metrics.group(&self.topic, &self.name);
         if let Some(mut waited) = self.dormant.take() {
             group.take_members(&mut waited);
             tracing::info!(topic = %self.topic, group = %self.name, epoch = claim.epoch, "took over a group");

@@ -101,6 +101,11 @@ impl SubscriptionActor {
         if let Some((_, claim)) = &mut self.state {
             claim.used = true;
         }
+        if self.awaited.remove(&join.member).is_some()
+            && let Some(group) = self.rules()
+        {
+            group.set_paused(join.member, false);
+        }
         let member = Member {
             connection: join.connection,
             auto_ack: join.settings.auto_ack,
@@ -117,6 +122,7 @@ impl SubscriptionActor {
 
     pub(super) fn remove_member(&mut self, member: MemberId, departure: Departure) {
         let now_ms = self.now_ms();
+        self.awaited.remove(&member);
         if self.members.remove(&member).is_some()
             && let Some(group) = self.rules()
         {

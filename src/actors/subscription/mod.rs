@@ -2,7 +2,10 @@
 //! brings them events and time, carries out what they decide, and makes it durable before it is answered.
 
 mod acks;
+mod admin;
 mod dead_letter;
+mod estate;
+mod inspect;
 mod load;
 mod members;
 mod pump;
@@ -19,16 +22,19 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use self::acks::{DeferredAck, UnresolvedAck};
+pub use self::estate::Estates;
+pub use self::inspect::{GroupView, MemberView, Trouble};
 use super::connection::ConnectionHandle;
 use super::handle::{Bounds, Gate, Handle};
 use super::messages::{Drain, FeedLost, GroupIdle, LogTrimmed, Stop, TailMoved, TopicLost};
+use super::meter::Meter;
 use super::node::Lease;
 use super::reply::Reply;
 use super::shared::Shared;
 use super::topic::{SLICE, Tail, TopicActor};
-use crate::domain::group::{Departure, Group, MemberId};
+use crate::domain::group::{Delivery, Group, MemberId};
 use crate::domain::{GroupName, GroupSettingsPatch, TopicName};
-use crate::store::Pause;
+use crate::store::{OwnerId, Pause};
 use crate::telemetry::GroupMetrics;
 
 /// What may wait for a group.
@@ -42,6 +48,7 @@ const IDLE: Duration = Duration::from_secs(30);
 const SWEEP: Duration = Duration::from_secs(5);
 
 /// A member, as far as the rules do not know it.
+#[derive(Clone)]
 struct Member {
     connection: ConnectionHandle,
     auto_ack: bool,
@@ -57,6 +64,13 @@ struct Claim {
     lease: Option<Arc<Lease>>,
     /// Whether somebody was a member under it.
     used: bool,
+}
+
+impl Claim {
+    /// Under which id it was made, where other gateways use the store too.
+    fn owner(&self) -> Option<OwnerId> {
+        self.lease.as_ref().map(|lease| lease.owner().clone())
+    }
 }
 
 /// One consumer group. See the [module](self).
@@ -83,6 +97,10 @@ pub struct SubscriptionActor {
     /// Set while the whole group is paused.
     paused: Option<Pause>,
     members: HashMap<MemberId, Member>,
+    /// Members of its predecessor that have yet to join again, and until when they may.
+    awaited: HashMap<MemberId, Instant>,
+    /// Deliveries that are not with their connections yet.
+    handing_over: Vec<(MemberId, Vec<Delivery>)>,
     /// Members for which room was taken in this turn.
     roomy: Vec<MemberId>,
     /// Requests that are answered with the next save.
@@ -101,6 +119,10 @@ pub struct SubscriptionActor {
     reading: bool,
     /// A read of single events, for redelivery, is under way.
     loading: bool,
+    /// How fast events are settled.
+    settled: Meter,
+    /// Since when the store fails the group, and how.
+    trouble: Option<Trouble>,
     /// When the armed timer goes off.
     timer: Option<(SpawnHandle, u64)>,
     drains: Vec<oneshot::Sender<()>>,
@@ -135,6 +157,8 @@ impl SubscriptionActor {
             life: 0,
             paused: None,
             members: HashMap::new(),
+            awaited: HashMap::new(),
+            handing_over: Vec::new(),
             roomy: Vec::new(),
             waiting: Vec::new(),
             saving: None,
@@ -144,6 +168,8 @@ impl SubscriptionActor {
             deferred: Vec::new(),
             reading: false,
             loading: false,
+            settled: Meter::default(),
+            trouble: None,
             timer: None,
             drains: Vec::new(),
             used: Instant::now(),
@@ -167,15 +193,8 @@ impl SubscriptionActor {
 
     /// Members whose connections are gone without a word leave; a group without members asks to go.
     fn sweep(&mut self, ctx: &mut Context<Self>) {
-        let gone: Vec<MemberId> = self
-            .members
-            .iter()
-            .filter(|(_, member)| !member.connection.is_open())
-            .map(|(id, _)| *id)
-            .collect();
-        for member in gone {
-            self.remove_member(member, Departure::Counted);
-        }
+        self.dismiss_the_gone();
+        self.dismiss_the_missing();
         self.pump(ctx);
         self.release(ctx);
         let busy = self.claiming || !self.is_settled();
@@ -194,6 +213,7 @@ impl SubscriptionActor {
     /// The group ends without its doing: its members subscribe anew, to the actor that follows.
     fn lose_members(&mut self) {
         self.gate.close();
+        self.bequeath();
         for (member, entry) in self.members.drain() {
             entry.connection.feed_lost(FeedLost { member, position: None });
         }
@@ -271,7 +291,10 @@ impl Handler<Drain> for SubscriptionActor {
 impl Handler<TopicLost> for SubscriptionActor {
     type Result = ();
 
-    fn handle(&mut self, _: TopicLost, ctx: &mut Context<Self>) {
+    fn handle(&mut self, lost: TopicLost, ctx: &mut Context<Self>) {
+        if lost.rolled_back {
+            self.state = None;
+        }
         self.lose_members();
         ctx.stop();
     }

@@ -73,6 +73,9 @@ impl SubscriptionActor {
         unanswered.extend(self.deferred.drain(..).map(|ack| ack.reply));
         answer_all(unanswered, Some(&not_owned()));
         self.save_after = None;
+        self.trouble = None;
+        self.awaited.clear();
+        self.handing_over.clear();
         self.metrics.inflight.set(0);
         self.metrics.lag_events.set(0);
         self.metrics.lag_seconds.set(0.0);

@@ -124,6 +124,7 @@ impl Feed {
                 member: self.member,
                 pushes,
                 lease: None,
+                seeks: 0,
             });
         }
     }

@@ -41,7 +41,7 @@ impl TopicActor {
         ctx.spawn(read.into_actor(self).map(move |read, actor, ctx| {
             actor.news.reading = false;
             match read {
-                Ok((events, _)) if actor.tail.contradicts(&events) => actor.begin_anew(ctx),
+                Ok((events, _)) if actor.tail.contradicts(&events) => actor.start_over(ctx),
                 Ok((events, upto)) if upto > tail => {
                     actor.tail_moved(events, ctx);
                     if upto > actor.tail.seq() {
@@ -63,7 +63,7 @@ impl TopicActor {
 
     /// The store does not have what was seen here: the topic was deleted elsewhere, or a fail-over took back what was not
     /// safe. All that is in memory may be wrong: topic and groups begin anew from the store.
-    pub(super) fn begin_anew(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn start_over(&mut self, ctx: &mut Context<Self>) {
         if std::mem::replace(&mut self.news.ending, true) {
             return;
         }
@@ -82,7 +82,7 @@ impl TopicActor {
             // Where an ephemeral subscription goes on: after the last event that is what it was.
             let common = read.map_or(0, |(events, _)| actor.tail.in_common(&events));
             for group in actor.groups.values() {
-                group.handle.post(TopicLost);
+                group.handle.post(TopicLost { rolled_back: true });
             }
             for feed in actor.feeds.values_mut() {
                 feed.cut_at(common);
@@ -108,10 +108,11 @@ impl Handler<TailSeen> for TopicActor {
 
     fn handle(&mut self, message: TailSeen, ctx: &mut Context<Self>) {
         let (found, seen) = (message.0.unwrap_or(0), self.tail.seq());
+        // What was deleted here begins at 1 again, and a look may be older than that.
         if found < seen && self.appends == 0 {
             self.news.doubts += 1;
             if self.news.doubts >= LOOKS {
-                self.begin_anew(ctx);
+                self.start_over(ctx);
             }
             return;
         }
