@@ -25,6 +25,7 @@
 mod embedded;
 mod error;
 mod memory;
+mod mongodb;
 mod placing;
 mod routed;
 
@@ -39,6 +40,7 @@ use crate::domain::{
 pub use embedded::{Copied, EmbeddedStore, Findings, FolderError, OpenError, Repaired, check_folder, repair_folder};
 pub use error::{Refused, StoreError};
 pub use memory::MemoryStore;
+pub use mongodb::{MongoError, MongoStore};
 pub use routed::RoutedStore;
 
 /// Gives each topic its settings: the configuration, as a store sees it.
