@@ -4,11 +4,14 @@
 mod args;
 mod client;
 mod config;
+mod export;
 mod failure;
 mod frames;
+mod http;
 mod input;
 mod output;
 mod publish;
+mod replay;
 #[cfg(test)]
 mod scripted_gateway;
 mod serve;
@@ -50,6 +53,10 @@ enum Command {
     Publish(publish::PublishArgs),
     /// Print a topic's events, one a line, and ack them where there is a group.
     Subscribe(subscribe::SubscribeArgs),
+    /// Print a topic's history, one event a line.
+    Replay(replay::ReplayArgs),
+    /// Write all of a topic's history to a file or to standard output, one event a line.
+    Export(export::ExportArgs),
     /// Make a token for development, signed with auth.jwt.secret.
     Token(token::TokenArgs),
     /// Check the configuration, or show what is in force.
@@ -83,6 +90,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Serve(args) => serve::run(&args),
         Command::Publish(args) => block_on(publish::run(&args, out)),
         Command::Subscribe(args) => block_on(subscribe::run(&args, out)),
+        Command::Replay(args) => replay::run(&args, out),
+        Command::Export(args) => export::run(&args, out),
         Command::Token(args) => token::run(&args, out),
         Command::Config(command) => config::run(&command, out),
         Command::Store(command) => store::run(&command, out),
@@ -116,6 +125,11 @@ mod tests {
             "subscribe orders --from yesterday",
             "subscribe orders --count 0",
             "subscribe orders --group a/b",
+            "replay orders --from latest",
+            "replay orders --limit 0",
+            "export",
+            "export orders --resume",
+            "export orders --from-ts yesterday",
             "config",
             "token",
             "token --scope admin --ttl soon",

@@ -1,10 +1,10 @@
 //! The gateway as a whole: puts stores, actors and listeners together, runs them, and takes them down in order.
 
+mod api;
 mod caller;
 mod client_address;
 pub(crate) mod control;
 mod guard;
-mod http;
 mod open_files;
 mod origin;
 mod refusal;
@@ -24,19 +24,23 @@ use actix_web::dev::{Extensions, Service};
 use actix_web::middleware::from_fn;
 use actix_web::rt::net::TcpStream;
 use actix_web::{App, HttpServer, web};
+use utoipa_actix_web::AppExt;
 
+use self::api::{CallerBuckets, Surfaces};
+pub(crate) use self::api::{EXPORT_FIRST_SEQ, EXPORT_LAST_SEQ};
 pub use self::reload::Reloader;
 use self::slow_heads::{HeadWatch, NotedBody};
 use crate::actors::connection::{Connections, PeerSocket, watch};
 use crate::actors::registry::Registry;
 use crate::actors::shared::{Shared, Timing};
 use crate::actors::store::StoreActor;
+use crate::actors::subscription::Estates;
 use crate::actors::supervision::{Faults, Supervision};
 use crate::actors::sweeper;
 use crate::actors::writer::Writer;
 use crate::auth::Authenticator;
 use crate::clock::Clock;
-use crate::config::{Config, Exposure, StoreKind, exposure};
+use crate::config::{Config, Exposure, Live, StoreKind, exposure};
 use crate::store::{
     EmbeddedStore, MemoryStore, MongoError, MongoStore, OpenError, RoutedStore, Store, StoreError, StoreOptions,
 };
@@ -96,6 +100,7 @@ pub enum ServeError {
 pub struct Gateway {
     shared: Arc<Shared>,
     address: SocketAddr,
+    replay_address: Option<SocketAddr>,
     server: actix_web::dev::Server,
     arbiters: Vec<Arbiter>,
     certificate: Option<Arc<Certificate>>,
@@ -158,6 +163,7 @@ impl Gateway {
         let watchdog = handles.next().ok_or_else(own)?;
         let topics = Registry::new(handles.collect());
         let shared = Arc::new(Shared {
+            live: Live::new(config.clone()),
             config,
             timing,
             clock,
@@ -169,6 +175,7 @@ impl Gateway {
             topics,
             auth,
             store_stalled: stalled,
+            estates: Estates::default(),
             connections: Connections::default(),
             draining: AtomicBool::new(false),
             numbers: AtomicU64::new(0),
@@ -179,9 +186,18 @@ impl Gateway {
         let data = web::Data::from(shared.clone());
         let heads = HeadWatch::default();
         watchdog.spawn(heads.clone().watch(KEEP_ALIVE + timing.request_head));
+        let surfaces = web::Data::new(Surfaces::new());
+        let buckets = web::Data::new(CallerBuckets::new(
+            &shared.config.limits.connection,
+            shared.clock.clone(),
+        ));
+        let served = surfaces.clone();
         let app = move || {
             App::new()
                 .app_data(data.clone())
+                .app_data(served.clone())
+                .app_data(buckets.clone())
+                .wrap(from_fn(api::only_what_is_served_here))
                 .wrap(from_fn(guard::guard))
                 .wrap_fn(|request, service| {
                     let peer = request.conn_data::<Arc<PeerSocket>>().cloned();
@@ -198,7 +214,10 @@ impl Gateway {
                         Ok(response.map_body(|_, body| NotedBody::new(body, peer)))
                     }
                 })
-                .configure(http::routes)
+                .into_utoipa_app()
+                .configure(api::gateway)
+                .default_service(web::to(api::nothing_here))
+                .into_app()
         };
         let server = HttpServer::new(app)
             .disable_signals()
@@ -214,15 +233,23 @@ impl Gateway {
                 }
             })
             .shutdown_timeout(1);
-        let server = match &certificate {
-            Some(certificate) => {
-                let config = tls::server_config(certificate.clone()).map_err(ServeError::Refused)?;
-                server.bind_rustls_0_23(listen, config)
-            }
-            None => server.bind(listen),
-        };
-        let server = server.map_err(|error| ServeError::Listen { address: listen, error })?;
-        let address = server.addrs().first().copied().unwrap_or(listen);
+        let mut server = server;
+        for address in [Some(listen), shared.config.replay.listen].into_iter().flatten() {
+            let bound = match &certificate {
+                Some(certificate) => {
+                    let config = tls::server_config(certificate.clone()).map_err(ServeError::Refused)?;
+                    server.bind_rustls_0_23(address, config)
+                }
+                None => server.bind(address),
+            };
+            server = bound.map_err(|error| ServeError::Listen { address, error })?;
+        }
+        let mut addresses = server.addrs().into_iter();
+        let address = addresses.next().unwrap_or(listen);
+        let replay_address = addresses.next();
+        if let Some(address) = replay_address {
+            surfaces.set_replay_address(address);
+        }
         let mut tasks = vec![tokio::task::spawn_local(sweeper::run(shared.clone()))];
         if let Some(embedded) = embedded {
             match control::listen(&shared.config.store.path) {
@@ -235,6 +262,7 @@ impl Gateway {
         Ok(Gateway {
             shared,
             address,
+            replay_address,
             server: server.run(),
             arbiters,
             certificate,
@@ -250,6 +278,11 @@ impl Gateway {
     /// Where it listens: the port that was found, where the configuration says 0.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where history alone is served, unless `replay.listen` is off.
+    pub fn replay_address(&self) -> Option<SocketAddr> {
+        self.replay_address
     }
 
     /// Runs until `stop` is ready, then drains: no new work, what was answered `OK` is durable, leases go back.

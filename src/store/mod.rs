@@ -21,7 +21,18 @@
 //! *Groups.* A group belongs to a topic, which may not exist yet. Every claim gives a group a new epoch; a write with any
 //! other is refused and changes nothing. Epochs only rise, also over a group that was removed and made again: who owned
 //! the old one cannot write to the new one.
+//!
+//! *Marks and claims.* A mark ([`Write::MarkSeen`]) says that a group's consumer has handled an event, until the mark is
+//! over. A claim ([`Write::ClaimEvent`]) says that somebody is handling it now, so that nobody else does at the same time:
+//! it is granted where there is neither a mark nor a claim of another owner, each only if it is not over. Asking and
+//! granting are one step: of two who ask at once one is told that it is held. The owner may ask again, which moves the end;
+//! it ends by [`Write::ReleaseEvent`] of its owner, by a mark, or when its time is over. A claim is measured by the store's
+//! own clock (the batch's `now_ms`; in a database that several processes share, the database's), and how long it still
+//! lasts is told as a duration: two machines' clocks are never compared. Claims need not be durable: who held one is a
+//! handler in a process, so a store that one process has to itself may forget them when it is closed or dies; one that
+//! several share must keep them until they are over. Both go with their group.
 
+mod claims;
 mod embedded;
 mod error;
 mod memory;
@@ -29,6 +40,7 @@ mod mongodb;
 mod placing;
 mod routed;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -123,7 +135,8 @@ pub enum Write {
         /// topic is made where it does not exist, also beyond [`StoreOptions::max_topics`]: a group must be able to move.
         dead_letters: Vec<NewEvent>,
     },
-    /// Puts a group somewhere else: all cursors are replaced, all retries forgotten, `seeks` goes up by one.
+    /// Puts a group somewhere else: all cursors are replaced, all retries forgotten, `seeks` goes up by one, and its
+    /// filter holds for all that it looks at from now on (`filter_since` is 0).
     /// Answer: [`Written::Done`].
     SeekGroup {
         /// Of which topic.
@@ -148,7 +161,8 @@ pub enum Write {
         /// Which.
         topic: TopicName,
     },
-    /// Remembers that a consumer has handled an event; a second mark replaces the first. Answer: [`Written::Done`].
+    /// Remembers that a consumer has handled an event; a second mark replaces the first, and a claim
+    /// ends. Answer: [`Written::Done`].
     /// Refused where there is no such group.
     MarkSeen {
         /// Of which topic.
@@ -159,6 +173,31 @@ pub enum Write {
         id: Box<str>,
         /// Until when, in epoch milliseconds.
         until_ms: u64,
+    },
+    /// Asks for the right to handle an event. Answer: [`Written::Claim`]. Refused where there is no such group.
+    ClaimEvent {
+        /// Of which topic.
+        topic: TopicName,
+        /// Which group.
+        group: GroupName,
+        /// The event.
+        id: Box<str>,
+        /// Who asks: a name that nobody else has, in this process or another.
+        owner: Box<str>,
+        /// How long it lasts, from now by the store's clock.
+        ttl_ms: u64,
+    },
+    /// Ends a claim, if it is the owner's. Answer: [`Written::Done`], also where there is none. Refused where there is no
+    /// such group.
+    ReleaseEvent {
+        /// Of which topic.
+        topic: TopicName,
+        /// Which group.
+        group: GroupName,
+        /// The event.
+        id: Box<str>,
+        /// Who claimed it.
+        owner: Box<str>,
     },
     /// Removes what a topic no longer keeps: from the oldest on, each event that came more than `age_ms` ago or that is
     /// too much for `count` or `bytes`. Answer: [`Written::Trimmed`].
@@ -183,6 +222,8 @@ impl Write {
             | Write::DeleteGroup { topic, .. }
             | Write::DeleteTopic { topic }
             | Write::MarkSeen { topic, .. }
+            | Write::ClaimEvent { topic, .. }
+            | Write::ReleaseEvent { topic, .. }
             | Write::Trim { topic, .. } => topic,
         }
     }
@@ -204,8 +245,24 @@ pub enum Written {
         /// How many events went.
         events: u64,
     },
+    /// To [`Write::ClaimEvent`].
+    Claim(EventClaim),
     /// To all others.
     Done,
+}
+
+/// What became of a [`Write::ClaimEvent`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventClaim {
+    /// The event is the caller's to handle, until the claim is over.
+    Granted,
+    /// It was handled: there is a mark.
+    Seen,
+    /// Somebody else is handling it.
+    Held {
+        /// How long their claim still lasts.
+        left_ms: u64,
+    },
 }
 
 /// What became of one event of a [`Write::Append`].
@@ -237,6 +294,77 @@ pub struct Pause {
     pub by: Box<str>,
     /// Epoch milliseconds.
     pub since_ms: u64,
+}
+
+/// Which events [`Store::read_lines`] reads, and how their JSON is put together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineRange {
+    /// The seqs.
+    pub seqs: RangeInclusive<u64>,
+    /// Events with another `ts` are left out.
+    pub ts: RangeInclusive<u64>,
+    /// What stands between them.
+    pub framing: Framing,
+    /// The most events that are looked at.
+    pub max_events: usize,
+    /// No more are read once there are so many bytes.
+    pub max_bytes: usize,
+}
+
+/// What stands between the events of [`Lines`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// A line break after each.
+    Line,
+    /// A comma before each.
+    List,
+}
+
+/// Events' JSON, one after the other.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lines {
+    /// In seq order.
+    pub json: Vec<u8>,
+    /// How many events there are in it.
+    pub events: u64,
+    /// The highest seq that was looked at; `None`: there is nothing more in the range.
+    pub upto: Option<u64>,
+}
+
+impl Lines {
+    /// Looks at one more event, and takes it if its `ts` is in the range. False: that is enough.
+    fn push(&mut self, range: &LineRange, seq: u64, ts: u64, json: &[u8]) -> bool {
+        self.upto = Some(seq);
+        if range.ts.contains(&ts) {
+            if range.framing == Framing::List {
+                self.json.push(b',');
+            }
+            self.json.extend_from_slice(json);
+            if range.framing == Framing::Line {
+                self.json.push(b'\n');
+            }
+            self.events += 1;
+        }
+        self.json.len() < range.max_bytes
+    }
+
+    /// Passes over a seq that has no event.
+    fn skip(&mut self, seq: u64) -> bool {
+        self.upto = Some(seq);
+        true
+    }
+
+    /// From events that were read.
+    fn of(events: &[Arc<Event>], range: &LineRange) -> Lines {
+        let mut lines = Lines::default();
+        let in_range = events.iter().take_while(|event| event.seq <= *range.seqs.end());
+        for event in in_range {
+            if !lines.push(range, event.seq, event.ts, &event.json) {
+                break;
+            }
+        }
+        lines
+    }
 }
 
 /// What a store knows of a topic.
@@ -297,6 +425,12 @@ pub trait Store: Send + Sync + 'static {
         max_events: usize,
         max_bytes: usize,
     ) -> BoxFuture<'static, Result<Vec<Arc<Event>>, StoreError>>;
+
+    /// The JSON of kept events, put together for whoever ships them: what [`Store::read`] would give, in one piece.
+    fn read_lines(&self, topic: &TopicName, range: LineRange) -> BoxFuture<'static, Result<Lines, StoreError>> {
+        let events = self.read(topic, *range.seqs.start(), range.max_events, range.max_bytes);
+        Box::pin(async move { Ok(Lines::of(&events.await?, &range)) })
+    }
 
     /// Single events, in the order asked for; those that are not kept any more are left out.
     fn read_seqs(&self, topic: &TopicName, seqs: Vec<u64>) -> BoxFuture<'static, Result<Vec<Arc<Event>>, StoreError>>;

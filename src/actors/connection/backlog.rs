@@ -46,6 +46,8 @@ pub struct Backlog {
     blocked: AtomicBool,
     /// When the socket's buffer last took something.
     progress_ms: AtomicU64,
+    /// When the push that waits for a token gets one; 0 where none waits.
+    token_at_ms: AtomicU64,
     /// Set when room was given back, until the actor has seen it.
     freed: AtomicBool,
     cut: OnceLock<(Cut, u64)>,
@@ -64,13 +66,14 @@ impl Backlog {
             max,
             blocked: AtomicBool::new(false),
             progress_ms: AtomicU64::new(0),
+            token_at_ms: AtomicU64::new(0),
             freed: AtomicBool::new(false),
             cut: OnceLock::new(),
             socket: Mutex::new(socket),
         })
     }
 
-    pub(super) fn room(&self) -> &Room {
+    pub(crate) fn room(&self) -> &Room {
         &self.room
     }
 
@@ -86,7 +89,7 @@ impl Backlog {
 
     /// The actor encoded frames: `sent` are the bytes of answers as they were counted when they were sent to it,
     /// `answers` as they are now; `events` are the bytes of events, as they were counted.
-    pub(super) fn encoded(&self, sent: usize, answers: usize, events: usize) {
+    pub(crate) fn encoded(&self, sent: usize, answers: usize, events: usize) {
         self.answers.fetch_add(answers, Ordering::AcqRel);
         self.answers.fetch_sub(sent, Ordering::AcqRel);
         self.encoded_answers.fetch_add(answers, Ordering::AcqRel);
@@ -115,6 +118,20 @@ impl Backlog {
         self.blocked.store(blocked, Ordering::Release);
     }
 
+    /// Since when the socket takes nothing.
+    pub(super) fn blocked_since_ms(&self) -> Option<u64> {
+        self.is_blocked().then(|| self.progress_ms.load(Ordering::Acquire))
+    }
+
+    /// A push waits for a token, which comes then; or none does.
+    pub(super) fn set_token_at(&self, at_ms: Option<u64>) {
+        self.token_at_ms.store(at_ms.unwrap_or(0), Ordering::Release);
+    }
+
+    pub(super) fn token_at_ms(&self) -> Option<u64> {
+        Some(self.token_at_ms.load(Ordering::Acquire)).filter(|at| *at > 0)
+    }
+
     pub(super) fn is_blocked(&self) -> bool {
         self.blocked.load(Ordering::Acquire)
     }
@@ -136,13 +153,18 @@ impl Backlog {
     }
 
     /// Ends the socket: whatever the actor does, its next read or write fails.
-    pub(super) fn shut(&self) {
+    pub(crate) fn shut(&self) {
         if let Some(socket) = self.take_socket() {
             let socket = socket2::SockRef::from(&socket);
             // What the kernel still holds for a client that does not read is dropped with the socket.
             let _ = socket.set_linger(Some(Duration::ZERO));
             let _ = socket.shutdown(std::net::Shutdown::Both);
         }
+    }
+
+    /// Takes a second descriptor.
+    pub(super) fn hold(&self, socket: OwnedFd) {
+        *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = Some(socket);
     }
 
     /// Gives the second descriptor up: as long as there is one, the socket does not close.

@@ -1,11 +1,13 @@
 //! Publishing: the topic's limit, ids and times, the way to the store and the answers on the way back.
 
+use std::sync::Arc;
+
 use actix::prelude::*;
 use tokio::time::Instant;
 
 use super::TopicActor;
 use crate::actors::handle::Admitted;
-use crate::actors::limiter::{Denied, retry_after_ms};
+use crate::actors::limiter::{Denied, Limiter, retry_after_ms};
 use crate::actors::messages::{AppendEvents, AppendPart, AppendsDone, Publish, PublishRequest};
 use crate::actors::reply::{Outcome, ReplyBatch};
 use crate::actors::store::{Completion, store_unavailable};
@@ -22,6 +24,15 @@ impl Handler<Admitted<Publish>> for TopicActor {
     fn handle(&mut self, admitted: Admitted<Publish>, ctx: &mut Context<Self>) {
         self.breathe(ctx);
         self.shared.faults.at("topic.publish");
+        if let Some(admitted) = self.unless_deleting(admitted) {
+            self.publish(admitted);
+        }
+    }
+}
+
+impl TopicActor {
+    pub(super) fn publish(&mut self, admitted: Admitted<Publish>) {
+        self.renew_limit();
         let now = Instant::now();
         let mut refused = ReplyBatch::default();
         let mut appends: Vec<(Vec<NewEvent>, Vec<AppendPart>)> = Vec::new();
@@ -68,9 +79,20 @@ impl Handler<Admitted<Publish>> for TopicActor {
         refused.flush();
         self.append(appends, bytes);
     }
-}
 
-impl TopicActor {
+    /// Takes a limit over that was changed; one that was not keeps its tokens.
+    fn renew_limit(&mut self) {
+        let version = self.shared.live.version();
+        if version == self.limit.0 {
+            return;
+        }
+        let limit = self.shared.live.topic_limit(&self.name);
+        if limit != self.limit.1 {
+            self.limiter = Limiter::new(&limit, self.shared.clock.clone());
+        }
+        self.limit = (version, limit);
+    }
+
     fn take_tokens(&self, events: usize) -> Result<(), Failure> {
         let count = u32::try_from(events).unwrap_or(u32::MAX);
         self.limiter.take(count).map_err(|denied| match denied {
@@ -111,11 +133,16 @@ impl TopicActor {
     }
 
     /// Asks the store how far the topic is: a write that failed may have happened.
-    fn resync(&mut self, ctx: &mut Context<Self>) {
-        let state = self.shared.store.topic(&self.name);
-        ctx.spawn(state.into_actor(self).map(|state, actor, ctx| {
-            if let Ok(Some(state)) = state {
+    pub(super) fn resync(&mut self, ctx: &mut Context<Self>) {
+        let (state, tail) = (self.shared.store.topic(&self.name), self.tail.clone());
+        ctx.spawn(state.into_actor(self).map(move |state, actor, ctx| {
+            // Another tail: the topic was deleted meanwhile.
+            if let Ok(Some(state)) = state
+                && Arc::ptr_eq(&tail, &actor.tail)
+            {
+                actor.absent = None;
                 actor.tail.jump_to(state.tail);
+                actor.note_published();
                 actor.wake_all(ctx);
             }
         }));
@@ -174,6 +201,7 @@ impl Handler<AppendsDone> for TopicActor {
         if unknown {
             self.resync(ctx);
         }
+        self.delete_when_alone(ctx);
     }
 }
 

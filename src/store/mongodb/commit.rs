@@ -276,6 +276,17 @@ impl OneTopic<'_> {
             Write::MarkSeen {
                 group, id, until_ms, ..
             } => self.place(&group).mark(&id, until_ms, self.until).await,
+            Write::ClaimEvent {
+                group,
+                id,
+                owner,
+                ttl_ms,
+                ..
+            } => {
+                let place = self.place(&group);
+                place.claim(&id, &owner, ttl_ms, self.now_ms, self.until).await
+            }
+            Write::ReleaseEvent { group, id, owner, .. } => self.place(&group).release(&id, &owner, self.until).await,
             Write::Trim { retention, .. } => {
                 let trimmed = database.trim(self.topic, &retention, self.now_ms, self.until).await?;
                 self.shared.sweep(self.topic.clone());

@@ -8,7 +8,7 @@ use std::future::IntoFuture as _;
 
 use futures_util::future::BoxFuture;
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::error::Error;
 use mongodb::options::ReturnDocument;
 use tokio::time::Instant;
@@ -107,24 +107,6 @@ impl Place<'_> {
             Err(Fault::Store(error)) => Err(error),
             Err(_) => Err(StoreError::Unavailable("the group changed hands meanwhile".into())),
         }
-    }
-
-    pub async fn mark(&self, id: &str, until_ms: u64, until: Instant) -> Result<Result<Written, Refused>, StoreError> {
-        let Database { groups, dedupe, .. } = self.database;
-        let found = insist(until, || Box::pin(groups.find_one(self.id()).into_future())).await?;
-        let Some(found) = found else {
-            return Ok(Err(Refused::NoSuchGroup(self.group.clone())));
-        };
-        let mark = doc! { "_id": keys::mark(self.topic, self.group, id) };
-        let end = DateTime::from_millis(keys::clamped(until_ms));
-        let number = keys::signed(GroupRow::decode(&found)?.number);
-        let update = doc! { "$set": { "number": number, "expireAt": end } };
-        insist(until, || {
-            let update = dedupe.update_one(mark.clone(), update.clone());
-            Box::pin(update.upsert(true).write_concern(majority()).into_future())
-        })
-        .await?;
-        Ok(Ok(Written::Done))
     }
 }
 
@@ -240,13 +222,14 @@ impl GroupWork<'_> {
             }
             Change::Seek { epoch, cursors } => {
                 let update = doc! { "$inc": { "seeks": 1_i64 } };
-                let met = groups
-                    .update_one(place.claimed(*epoch), update)
-                    .session(&mut *session)
-                    .await?;
-                if met.matched_count == 0 {
+                let group = groups.find_one_and_update(place.claimed(*epoch), update);
+                let Some(group) = group.session(&mut *session).await? else {
                     return Err(place.refusal(*epoch, Some(session)).await?.into());
-                }
+                };
+                let mut settings = GroupRow::decode(&group)?.settings;
+                settings.filter_since = 0;
+                let update = doc! { "$set": settings_fields(&settings)? };
+                groups.update_one(place.id(), update).session(&mut *session).await?;
                 place.delete_rows(session).await?;
                 place.insert_cursors(session, *epoch, cursors).await?;
                 Ok(Step::Commit(Written::Done))

@@ -46,6 +46,7 @@ pub(super) fn wanted() -> Vec<Wanted> {
         index(keys::EVENTS, doc! { "topic": 1, "key": 1, "seq": 1 }),
         ends(keys::EVENTS),
         ends(keys::DEDUPE),
+        ends(keys::LEASES),
         index(keys::OUTBOX, doc! { "status": 1, "lease_until": 1 }),
         index(keys::OUTBOX, doc! { "ts": 1 }),
     ]

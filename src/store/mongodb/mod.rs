@@ -22,6 +22,7 @@ mod group_writes;
 mod indexes;
 mod keys;
 mod log;
+mod marks;
 mod open;
 mod orphans;
 mod payload;

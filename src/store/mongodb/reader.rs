@@ -1,10 +1,9 @@
-//! Reading topics, groups and marks.
+//! Reading topics and groups.
 
 use mongodb::Collection;
-use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf, doc};
+use mongodb::bson::{Document, RawDocument, RawDocumentBuf, doc};
 
 use super::database::{COMMAND_TIME_MAX, Database, unavailable};
-use super::event_row::number;
 use super::group_row::{GroupRow, decode_cursor, decode_retry};
 use super::keys;
 use super::topic_row::TopicRow;
@@ -43,7 +42,7 @@ impl Database {
         .await
     }
 
-    async fn group_row(&self, topic: &TopicName, group: &GroupName) -> Result<Option<GroupRow>, StoreError> {
+    pub async fn group_row(&self, topic: &TopicName, group: &GroupName) -> Result<Option<GroupRow>, StoreError> {
         let find = self.groups.find_one(doc! { "_id": keys::group(topic, group) });
         let found = find
             .max_time(COMMAND_TIME_MAX)
@@ -76,22 +75,5 @@ impl Database {
             cursors,
             retries,
         }))
-    }
-
-    pub async fn seen(&self, topic: &TopicName, group: &GroupName, id: &str, now_ms: u64) -> Result<bool, StoreError> {
-        let mark = doc! { "_id": keys::mark(topic, group, id) };
-        let find = self.dedupe.find_one(mark).max_time(COMMAND_TIME_MAX);
-        let Some(mark) = find.await.map_err(|error| unavailable(&error))? else {
-            return Ok(false);
-        };
-        let now = DateTime::from_millis(keys::clamped(now_ms));
-        let lasts = mark.get_datetime("expireAt").is_ok_and(|end| end > now);
-        let of = mark.get("number").ok().flatten().and_then(number);
-        // The mark of a group that was removed is not one of a group that was made anew under its name.
-        Ok(lasts
-            && self
-                .group_row(topic, group)
-                .await?
-                .is_some_and(|row| Some(row.number) == of))
     }
 }

@@ -2,11 +2,10 @@
 
 use super::super::subscriptions::Key;
 use super::Session;
-use crate::actors::handle::Rejected;
 use crate::actors::messages::{FeedLost, Subscribe};
 use crate::actors::reply::Ticket;
 use crate::domain::group::MemberId;
-use crate::protocol::{ErrorCode, Failure, SubscribeOpts};
+use crate::protocol::{ErrorCode, SubscribeOpts};
 
 impl Session {
     /// Sends a SUBSCRIBE on its way, the first one or another.
@@ -20,7 +19,7 @@ impl Session {
     ) {
         let reply = self.reply(ticket, ErrorCode::StoreUnavailable);
         let connection = self.handle.clone();
-        let mut message = Subscribe {
+        let message = Subscribe {
             member,
             group,
             position,
@@ -28,22 +27,9 @@ impl Session {
             connection,
             reply,
         };
-        for _ in 0..2 {
-            let handle = match self.shared.topics.topic(&topic, &self.shared) {
-                Ok(handle) => handle,
-                Err(failure) => return message.reply.fail(failure),
-            };
-            match handle.offer(message, 0) {
-                Ok(()) => return,
-                Err((Rejected::Closed, returned)) => message = returned,
-                Err((Rejected::Full, returned)) => {
-                    message = returned;
-                    break;
-                }
-            }
+        if let Err((failure, message)) = self.shared.topics.offer(&topic, &self.shared, message, 0) {
+            message.reply.fail(failure);
         }
-        let failure = Failure::new(ErrorCode::Overloaded, "too much waits for this topic").retry_after(100);
-        message.reply.fail(failure);
     }
 
     /// Whoever fed a subscription died: it is joined again, and its client does not notice.
