@@ -42,7 +42,9 @@ use crate::actors::writer::Writer;
 use crate::auth::Authenticator;
 use crate::clock::Clock;
 use crate::config::{Config, Exposure, Live, StoreKind, exposure};
-use crate::store::{EmbeddedStore, MemoryStore, OpenError, RoutedStore, Store, StoreError, StoreOptions};
+use crate::store::{
+    EmbeddedStore, MemoryStore, MongoError, MongoStore, OpenError, RoutedStore, Store, StoreError, StoreOptions,
+};
 use crate::telemetry::Metrics;
 use crate::tls::{self, Certificate};
 
@@ -64,6 +66,9 @@ pub enum ServeError {
     /// The store's folder could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// MongoDB could not be reached or used.
+    #[error(transparent)]
+    Mongo(#[from] MongoError),
     /// A listener could not be opened.
     #[error("cannot listen on {address}: {error}")]
     Listen {
@@ -153,7 +158,7 @@ impl Gateway {
         let owns_store = given.is_none();
         let (store, embedded) = match given {
             Some(store) => (store, None),
-            None => open_store(&config)?,
+            None => open_store(&config).await?,
         };
         check_partitions(&config, store.as_ref()).await?;
         let stalled = Arc::new(AtomicBool::new(false));
@@ -368,7 +373,7 @@ fn topic_arbiters() -> usize {
 /// The store, and the embedded one in it, where there is one.
 type OpenedStore = (Arc<dyn Store>, Option<Arc<EmbeddedStore>>);
 
-fn open_store(config: &Config) -> Result<OpenedStore, ServeError> {
+async fn open_store(config: &Config) -> Result<OpenedStore, ServeError> {
     let rules = {
         let config = config.clone();
         Arc::new(move |topic: &crate::domain::TopicName| config.topic_settings(topic))
@@ -378,13 +383,18 @@ fn open_store(config: &Config) -> Result<OpenedStore, ServeError> {
         max_topics: config.gateway.max_topics,
         max_groups_per_topic: config.gateway.max_groups_per_topic,
     };
-    let embedded = match config.store.kind {
+    let (durable, embedded): OpenedStore = match config.store.kind {
         StoreKind::Memory => return Ok((Arc::new(MemoryStore::new(options)), None)),
-        StoreKind::Embedded => Arc::new(EmbeddedStore::open(&config.store.path, options.clone())?),
-        StoreKind::Mongodb => return Err(ServeError::Refused("store.kind: mongodb is not available yet".into())),
+        StoreKind::Embedded => {
+            let embedded = Arc::new(EmbeddedStore::open(&config.store.path, options.clone())?);
+            (embedded.clone(), Some(embedded))
+        }
+        StoreKind::Mongodb => {
+            let store = MongoStore::open(&config.store.url, &config.store.database, options.clone());
+            (Arc::new(store.await?), None)
+        }
     };
-    let routed = RoutedStore::new(embedded.clone(), options);
-    Ok((Arc::new(routed), Some(embedded)))
+    Ok((Arc::new(RoutedStore::new(durable, options)), embedded))
 }
 
 /// A topic's number of partitions is fixed when it is made: a configuration that says otherwise is a mistake.

@@ -39,6 +39,7 @@ mod cluster;
 mod embedded;
 mod error;
 mod memory;
+mod mongodb;
 mod placing;
 mod routed;
 
@@ -55,6 +56,7 @@ pub use cluster::{Cluster, Holder, OwnerId, TopicMoved};
 pub use embedded::{Copied, EmbeddedStore, Findings, FolderError, OpenError, Repaired, check_folder, repair_folder};
 pub use error::{Refused, StoreError};
 pub use memory::MemoryStore;
+pub use mongodb::{MongoError, MongoStore};
 pub use routed::RoutedStore;
 
 /// Gives each topic its settings: the configuration, as a store sees it.

@@ -231,7 +231,7 @@ impl State {
     ) -> Result<Vec<Appended>, Refused> {
         let log = self.logs.get(&topic);
         let find = |id: &str| Ok(log.and_then(|log| log.by_id(id)));
-        let Ok(verdicts) = judge_append::<std::convert::Infallible>(events, find);
+        let Ok(verdicts) = judge_append::<_, std::convert::Infallible>(events, find);
         let verdicts = verdicts?;
         if log.is_none() && !events.is_empty() && self.logs.len() >= options.max_topics {
             return Err(Refused::TooManyTopics {
@@ -261,7 +261,7 @@ impl State {
         }
         let topic = topic.dead_letters();
         let log = std::cell::RefCell::new(self.log(&topic, options));
-        let Ok(answers) = place_dead_letters::<std::convert::Infallible>(
+        let Ok(answers) = place_dead_letters::<_, std::convert::Infallible>(
             letters,
             |id| Ok(log.borrow().seq_of_id(id)),
             |letter| Ok(log.borrow_mut().push(&topic, letter, now_ms)),
