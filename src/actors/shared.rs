@@ -69,6 +69,8 @@ pub struct Shared {
     pub store_stalled: Arc<AtomicBool>,
     /// Set once the gateway takes no new work.
     pub draining: AtomicBool,
+    /// Held while dead letters are published again.
+    pub replays: tokio::sync::Mutex<()>,
     /// The last number that was given out.
     pub numbers: AtomicU64,
 }

@@ -178,6 +178,7 @@ impl Gateway {
             estates: Estates::default(),
             connections: Connections::default(),
             draining: AtomicBool::new(false),
+            replays: tokio::sync::Mutex::default(),
             numbers: AtomicU64::new(0),
         });
         watchdog.spawn(watch(shared.clone()));
@@ -273,6 +274,12 @@ impl Gateway {
     /// The way to give the running gateway new keys, secrets and certificates.
     pub fn reloader(&self) -> Reloader {
         Reloader::new(self.shared.clone(), self.certificate.clone())
+    }
+
+    /// What its actors have in common: the way to them inside of this process, for the benchmarks.
+    #[doc(hidden)]
+    pub fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
     }
 
     /// Where it listens: the port that was found, where the configuration says 0.

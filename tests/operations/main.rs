@@ -9,7 +9,13 @@ mod running;
 #[allow(dead_code)]
 mod support;
 
+mod command_line;
+mod dead_letters;
 mod explain;
+mod figures;
 mod groups;
 mod http;
+mod lag;
+mod reload;
 mod topics;
+mod under_load;

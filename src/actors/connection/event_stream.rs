@@ -153,7 +153,7 @@ impl EventStream {
         backlog: Arc<Backlog>,
         inbox: Inbox,
     ) -> Result<EventStream, Failure> {
-        let limits = &shared.config.limits;
+        let limits = shared.live.limits();
         let push_limit = match &limits.push {
             PushLimit::Shared => &limits.connection,
             PushLimit::Own(limit) => limit,

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use actix_web::error::PayloadError;
 use bytes::Bytes;
 use futures_util::Stream;
+use tokio::task::JoinHandle;
 
 use crate::protocol::CloseCode;
 
@@ -23,6 +24,9 @@ const BINARY: u8 = 0x2;
 const CLOSE: u8 = 0x8;
 /// A close frame's code, before its reason.
 const CODE: usize = 2;
+
+/// How many bytes of a client are looked at before others on its thread have their turn: about a hundred small frames.
+const SLICE: usize = 8 << 10;
 
 /// Why no more frames come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,6 +184,12 @@ pub(super) struct FrameGuard<S> {
     bytes: S,
     scanner: Scanner,
     verdict: Verdict,
+    /// What came and was not looked at yet.
+    rest: Bytes,
+    /// How many bytes were looked at since others had their turn.
+    taken: usize,
+    /// Ends when they had it. A task of its own, because the codec asks again and again in one turn.
+    others: Option<JoinHandle<()>>,
 }
 
 impl<S> FrameGuard<S> {
@@ -189,6 +199,9 @@ impl<S> FrameGuard<S> {
             bytes,
             scanner: Scanner::new(limit),
             verdict,
+            rest: Bytes::new(),
+            taken: 0,
+            others: None,
         }
     }
 }
@@ -201,8 +214,24 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Stream for FrameGuar
         if guard.verdict.get().is_some() {
             return Poll::Ready(None);
         }
-        match std::task::ready!(Pin::new(&mut guard.bytes).poll_next(cx)) {
+        if let Some(others) = &mut guard.others {
+            // However it ended, they had it.
+            let _ = std::task::ready!(Pin::new(others).poll(cx));
+            guard.others = None;
+        }
+        let next = match guard.rest.is_empty() {
+            true => std::task::ready!(Pin::new(&mut guard.bytes).poll_next(cx)),
+            false => Some(Ok(std::mem::take(&mut guard.rest))),
+        };
+        match next {
             Some(Ok(mut bytes)) => {
+                let left = SLICE - guard.taken;
+                guard.rest = bytes.split_off(bytes.len().min(left));
+                guard.taken += bytes.len();
+                if guard.taken == SLICE {
+                    guard.taken = 0;
+                    guard.others = Some(tokio::task::spawn_local(async {}));
+                }
                 if let Err((good, ending)) = guard.scanner.scan(&bytes) {
                     let _ = guard.verdict.set(ending);
                     // The frames before it are answered first.

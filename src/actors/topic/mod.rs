@@ -25,6 +25,7 @@ use super::messages::{Drain, DrainGroups, EventsAppended, GroupIdle, LogTrimmed,
 use super::meter::Meter;
 use super::registry::Absent;
 use super::shared::Shared;
+use super::store::TOPIC_SHARE;
 use super::subscription::SubscriptionActor;
 use crate::config::Limit;
 use crate::domain::group::MemberId;
@@ -73,7 +74,10 @@ pub struct TopicActor {
     /// Whether the topic was deleted in this actor's life: then what others say of its end may be of the time before.
     was_deleted: bool,
     used: Instant,
+    /// Messages since it last let others have their turn.
     handled: u32,
+    /// What it may have waiting at the store.
+    store_share: Arc<Gate>,
 }
 
 impl TopicActor {
@@ -107,6 +111,7 @@ impl TopicActor {
                 was_deleted: false,
                 used: Instant::now(),
                 handled: 0,
+                store_share: Gate::new(TOPIC_SHARE),
             }
         });
         Handle::new(addr, gate)
@@ -132,7 +137,8 @@ impl TopicActor {
     fn breathe(&mut self, ctx: &mut Context<Self>) {
         self.used = Instant::now();
         self.handled += 1;
-        if self.handled.is_multiple_of(SLICE) {
+        if self.handled >= SLICE {
+            self.handled = 0;
             ctx.wait(tokio::task::yield_now().into_actor(self));
         }
     }

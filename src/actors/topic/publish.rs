@@ -18,6 +18,9 @@ use crate::store::{Appended, Refused};
 /// Publishes that can only succeed or fail together with their topic share an append up to this size.
 const SHARED_APPEND_BYTES: usize = 256 << 10;
 
+/// So many publishes in one message take about as long as a message on its own.
+const PUBLISHES_LIKE_A_MESSAGE: u32 = 8;
+
 impl Handler<Admitted<Publish>> for TopicActor {
     type Result = ();
 
@@ -37,7 +40,9 @@ impl TopicActor {
         let mut refused = ReplyBatch::default();
         let mut appends: Vec<(Vec<NewEvent>, Vec<AppendPart>)> = Vec::new();
         let (mut bytes, mut open_bytes) = (0, usize::MAX);
-        for request in admitted.into_inner().0 {
+        let requests = admitted.into_inner().0;
+        self.handled += u32::try_from(requests.len()).unwrap_or(u32::MAX) / PUBLISHES_LIKE_A_MESSAGE;
+        for request in requests {
             let PublishRequest { drafts, batch, reply } = request;
             if let Err(failure) = self.take_tokens(drafts.len()) {
                 refused.push(reply, Err(failure));
@@ -108,26 +113,23 @@ impl TopicActor {
         let Some(owner) = self.handle.clone().filter(|_| !appends.is_empty()) else {
             return;
         };
+        let Ok(share) = self.store_share.enter(bytes) else {
+            let parts = appends.into_iter().flat_map(|(_, parts)| parts);
+            return overloaded(parts, "too much waits to be written to this topic");
+        };
         let count = appends.len();
         let with_owner = |(events, parts)| (events, Completion::append(owner.clone(), parts));
         let message = AppendEvents {
             topic: self.name.clone(),
             appends: appends.into_iter().map(with_owner).collect(),
+            share,
         };
         match self.shared.writer.offer(message, bytes) {
             Ok(()) => self.appends += count,
             Err((_, message)) => {
-                let mut answers = ReplyBatch::default();
-                for reply in message
-                    .appends
-                    .into_iter()
-                    .flat_map(|(_, completion)| completion.take_back())
-                    .filter_map(|part| part.reply)
-                {
-                    let msg = "too much waits to be written to the store";
-                    answers.push(reply, Err(Failure::new(ErrorCode::Overloaded, msg).retry_after(100)));
-                }
-                answers.flush();
+                let appends = message.appends.into_iter();
+                let parts = appends.flat_map(|(_, completion)| completion.take_back());
+                overloaded(parts, "too much waits to be written to the store");
             }
         }
     }
@@ -209,6 +211,14 @@ impl Handler<AppendsDone> for TopicActor {
 pub(crate) fn over_capacity(whose: &str, capacity: u32) -> Failure {
     let msg = format!("events: {whose} rate limit takes at most {capacity} at once (the bucket's capacity)");
     Failure::new(ErrorCode::BadRequest, msg)
+}
+
+fn overloaded(parts: impl Iterator<Item = AppendPart>, msg: &'static str) {
+    let mut answers = ReplyBatch::default();
+    for reply in parts.filter_map(|part| part.reply) {
+        answers.push(reply, Err(Failure::new(ErrorCode::Overloaded, msg).retry_after(100)));
+    }
+    answers.flush();
 }
 
 fn published(appended: &[Appended], given: Vec<Box<str>>, batch: bool) -> Answer {

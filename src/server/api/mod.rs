@@ -11,6 +11,7 @@
 //!   ([`describe`]).
 
 mod body;
+mod dead_letters;
 mod describe;
 mod events;
 mod explain;
@@ -50,6 +51,7 @@ pub(super) fn gateway(paths: &mut ServiceConfig<'_>) {
         .service(groups::seek)
         .service(groups::delete_group)
         .service(explain::explain)
+        .service(dead_letters::replay_dead_letters)
         .service(latest::latest_by_key)
         .service(health::readyz)
         .service(health::metrics);
