@@ -2,6 +2,7 @@
 //! configuration).
 
 mod args;
+mod bench;
 mod client;
 mod config;
 mod dlq;
@@ -69,6 +70,8 @@ enum Command {
     /// Dead letters: print them, publish the originals again.
     #[command(subcommand)]
     Dlq(dlq::DlqCommand),
+    /// Put load on a gateway: how much it takes, how long that takes, and whether all of it arrives.
+    Bench(bench::BenchArgs),
     /// Make a token for development, signed with auth.jwt.secret.
     Token(token::TokenArgs),
     /// Check the configuration, or show what is in force.
@@ -107,6 +110,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Topics(args) => topics::run(&args, out),
         Command::Groups(command) => groups::run(&command, out),
         Command::Dlq(command) => dlq::run(&command, out),
+        Command::Bench(args) => block_on(bench::run(&args, out)),
         Command::Token(args) => token::run(&args, out),
         Command::Config(command) => config::run(&command, out),
         Command::Store(command) => store::run(&command, out),
@@ -152,6 +156,11 @@ mod tests {
             "dlq replay orders --limit 0",
             "token",
             "token --scope admin --ttl soon",
+            "bench --window 0",
+            "bench --rate 0",
+            "bench --rate 10 --window 10",
+            "bench --payload 10",
+            "bench --duration soon",
             "serve --log-format loud",
         ] {
             let words = ["tidegate"].into_iter().chain(wrong.split(' '));

@@ -304,6 +304,12 @@ impl Gateway {
         Reloader::new(self.shared.clone(), self.certificate.clone())
     }
 
+    /// What its actors have in common: the way to them inside of this process, for the benchmarks.
+    #[doc(hidden)]
+    pub fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+
     /// Where it listens: the port that was found, where the configuration says 0.
     pub fn address(&self) -> SocketAddr {
         self.address

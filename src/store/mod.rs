@@ -6,7 +6,8 @@
 //! later one sees the earlier ones. A write that cannot be done is refused alone ([`Refused`]) and hinders no other.
 //! When the future is ready with `Ok`, everything in the batch that was not refused is as durable as its topic asks for.
 //! `Err` means that the batch may or may not have happened: the caller finds out by id, or writes the same again (every
-//! write can be repeated). There is one committer at a time; a store may rely on that.
+//! write can be repeated). There is one committer at a time, or, where a store asks for it
+//! ([`Store::commits_topics_apart`]), one for each topic; a store may rely on that.
 //!
 //! *Reading.* Reads never wait for a commit, and never see what is not durable yet. A reader that sees seq `k` sees every
 //! kept event below it. What retention or compaction removed is left out without a word.
@@ -244,6 +245,22 @@ impl Write {
             | Write::Trim { topic, .. } => topic,
         }
     }
+
+    /// The group that is written to, where it is one.
+    pub fn group(&self) -> Option<&GroupName> {
+        match self {
+            Write::Append { .. } | Write::DeleteTopic { .. } | Write::Trim { .. } => None,
+            Write::CreateGroup { group, .. }
+            | Write::ClaimGroup { group, .. }
+            | Write::SaveGroup { group, .. }
+            | Write::SaveCursors { group, .. }
+            | Write::SeekGroup { group, .. }
+            | Write::DeleteGroup { group, .. }
+            | Write::MarkSeen { group, .. }
+            | Write::ClaimEvent { group, .. }
+            | Write::ReleaseEvent { group, .. } => Some(group),
+        }
+    }
 }
 
 /// The answer to one [`Write`].
@@ -426,6 +443,12 @@ pub trait Store: Send + Sync + 'static {
     /// Writes a batch. `now_ms` is what `at` of the batch's events is taken from; where it is lower than the topic's
     /// newest `at`, that one is used again.
     fn commit(&self, batch: Vec<Write>, now_ms: u64) -> BoxFuture<'static, CommitResult>;
+
+    /// Whether batches of different topics are to be committed beside each other, each of one topic alone: for a store to
+    /// which one topic's commit is a way to go, and not a share of everybody's.
+    fn commits_topics_apart(&self) -> bool {
+        false
+    }
 
     /// All topics there are, by name, in order.
     fn topics(&self) -> BoxFuture<'static, Result<Vec<(TopicName, TopicState)>, StoreError>>;

@@ -74,6 +74,10 @@ impl Store for RoutedStore {
         })
     }
 
+    fn commits_topics_apart(&self) -> bool {
+        self.durable.commits_topics_apart()
+    }
+
     fn topics(&self) -> BoxFuture<'static, Result<Vec<(TopicName, TopicState)>, StoreError>> {
         let both = join(self.memory.topics(), self.durable.topics());
         Box::pin(async move {

@@ -1,6 +1,6 @@
-//! A batch of writes: topics at the same time, the writes of one topic one after the other.
+//! A batch of writes: topics and groups at the same time, the writes of each one after the other.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::PoisonError;
 
@@ -36,19 +36,41 @@ fn is_plain(write: &Write) -> bool {
         if dead_letters.is_empty() && !updates.is_empty() && updates.iter().all(plain))
 }
 
+/// Which writes wait for each other: those of one topic. Where none of them makes or removes a group or the topic, those of
+/// each group, and those of the log.
+type Line = (TopicName, Option<GroupName>);
+
+fn makes_or_removes(write: &Write) -> bool {
+    matches!(
+        write,
+        Write::CreateGroup { .. } | Write::DeleteGroup { .. } | Write::DeleteTopic { .. }
+    )
+}
+
+fn lines(batch: Vec<Write>) -> Vec<(TopicName, VecDeque<Numbered>)> {
+    let whole: HashSet<TopicName> = batch
+        .iter()
+        .filter(|write| makes_or_removes(write))
+        .map(|write| write.topic().clone())
+        .collect();
+    let mut lines: Vec<(TopicName, VecDeque<Numbered>)> = Vec::new();
+    let mut places: HashMap<Line, usize> = HashMap::new();
+    for (number, write) in batch.into_iter().enumerate() {
+        let topic = write.topic().clone();
+        let group = write.group().filter(|_| !whole.contains(&topic)).cloned();
+        let place = *places.entry((topic.clone(), group)).or_insert_with(|| {
+            lines.push((topic, VecDeque::new()));
+            lines.len() - 1
+        });
+        lines[place].1.push_back((number, write));
+    }
+    lines
+}
+
 /// Does a batch.
 pub(super) async fn commit(shared: Arc<Shared>, batch: Vec<Write>, now_ms: u64, until: Instant) -> CommitResult {
     let count = batch.len();
-    let mut by_topic: Vec<(TopicName, VecDeque<Numbered>)> = Vec::new();
-    let mut places = std::collections::HashMap::new();
-    for (number, write) in batch.into_iter().enumerate() {
-        let place = *places.entry(write.topic().clone()).or_insert_with(|| {
-            by_topic.push((write.topic().clone(), VecDeque::new()));
-            by_topic.len() - 1
-        });
-        by_topic[place].1.push_back((number, write));
-    }
-    let (plain, others): (Vec<_>, Vec<_>) = by_topic
+    let (plain, others): (Vec<_>, Vec<_>) = lines(batch)
         .into_iter()
         .partition(|(_, writes)| writes.iter().all(|(_, write)| is_plain(write)));
     let mut tasks = JoinSet::new();

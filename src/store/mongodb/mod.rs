@@ -196,6 +196,11 @@ impl Store for MongoStore {
         })
     }
 
+    /// A topic's transaction waits for nobody but other writers of that topic.
+    fn commits_topics_apart(&self) -> bool {
+        true
+    }
+
     fn topics(&self) -> BoxFuture<'static, Result<Vec<(TopicName, TopicState)>, StoreError>> {
         self.look(|shared| async move { shared.database.topics().await })
     }

@@ -217,7 +217,7 @@ fn what_members_hold_stays_with_them_when_the_group_is_built_anew() {
     let before = bench.deliver_at(T0);
     assert_eq!(before.len(), 5);
     let held = |member| before.iter().filter(move |it| it.0 == member).map(|it| it.1);
-    let lost = held(1).last().unwrap();
+    let lost = held(1).next_back().unwrap();
     let estate = bench.group.estate(|seq| seq != lost);
     bench.group = Group::new(GroupSettings::default(), bench.group.cursors(), vec![], true);
     bench.group.inherit(estate);
