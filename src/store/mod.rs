@@ -252,6 +252,7 @@ impl Write {
             Write::Append { .. } | Write::DeleteTopic { .. } | Write::Trim { .. } => None,
             Write::CreateGroup { group, .. }
             | Write::ClaimGroup { group, .. }
+            | Write::ReleaseGroup { group, .. }
             | Write::SaveGroup { group, .. }
             | Write::SaveCursors { group, .. }
             | Write::SeekGroup { group, .. }
