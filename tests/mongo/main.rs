@@ -8,10 +8,14 @@ mod clients;
 mod gateway_killed;
 #[path = "../crash/history.rs"]
 mod history;
+mod owners;
 #[path = "../crash/process.rs"]
 mod process;
 #[path = "../replica_set/mod.rs"]
 mod replica_set;
+#[path = "../gateway/support/mod.rs"]
+#[allow(dead_code, reason = "shared")]
+mod support;
 
 use crate::process::Process;
 
