@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::pair::pair;
 
@@ -121,4 +123,54 @@ async fn two_gateways_make_one_group_at_once() {
         at_b.extend(b.events_so_far().await);
         assert_eq!(at_a.len() + at_b.len(), 1, "one of them gets it, once");
     }
+}
+
+#[tokio::test]
+async fn operators_change_a_group_where_it_is_owned_or_free() {
+    let (_store, one, two) = pair(LONG);
+    let mut a = one.gateway.connect().await;
+    a.subscribe("t", "g", json!({})).await;
+    a.publish("t", json!(1)).await;
+    let id = a.event().await["event"]["id"].clone();
+    a.ack("t", "g", &id).await;
+    for (method, path) in [
+        ("POST", "/groups/t/g/pause"),
+        ("DELETE", "/groups/t/g"),
+        ("DELETE", "/topics/t"),
+    ] {
+        let answer = ask(two.gateway.address, method, path).await;
+        assert!(answer.starts_with("HTTP/1.1 409"), "{method} {path}: {answer}");
+        assert!(answer.contains("another gateway"), "{answer}");
+    }
+    assert!(
+        ask(one.gateway.address, "POST", "/groups/t/g/pause")
+            .await
+            .starts_with("HTTP/1.1 200")
+    );
+    assert!(
+        ask(one.gateway.address, "POST", "/groups/t/g/resume")
+            .await
+            .starts_with("HTTP/1.1 200")
+    );
+    a.ok(json!({"op": "UNSUBSCRIBE", "topic": "t", "group": "g"})).await;
+    // It is free as soon as the owner has let it go.
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+    loop {
+        let answer = ask(two.gateway.address, "DELETE", "/topics/t").await;
+        if answer.starts_with("HTTP/1.1 200") {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{answer}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn ask(address: std::net::SocketAddr, method: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request =
+        format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
 }

@@ -198,14 +198,14 @@ async fn held_elsewhere(shared: &Shared, topic: &TopicName) -> Result<(), Failur
         return Ok(());
     };
     let groups = within_deadline(shared.store.groups(topic)).await?;
-    for (group, holder) in node.held_elsewhere(topic, groups).await? {
-        let msg = format!(
-            "topic: the group {group} has members at another gateway ({})",
-            holder.owner
-        );
-        return Err(Failure::new(ErrorCode::Conflict, msg));
+    match node.held_elsewhere(topic, groups).await?.first() {
+        Some((group, holder)) => {
+            let owner = &holder.owner;
+            let msg = format!("topic: the group {group} has members at another gateway ({owner})");
+            Err(Failure::new(ErrorCode::Conflict, msg))
+        }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Asks a group how it stands. One for each request that was let in at the topic's gate.
