@@ -1,7 +1,7 @@
 //! What waits to be written. Topics take turns: one that is flooded fills its own line, and a write of another one is
 //! in the next commit all the same.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::Pending;
 use crate::domain::TopicName;
@@ -19,8 +19,10 @@ const TURN_BYTES: usize = 256 << 10;
 #[derive(Default)]
 pub(super) struct Queue {
     lines: HashMap<TopicName, VecDeque<Pending>>,
-    /// Each topic with a line, once; the first one is next.
+    /// Each topic with a line, once; the first one is next. One whose commit is under way has none.
     turns: VecDeque<TopicName>,
+    /// The topics whose commits are under way, each of one topic alone.
+    apart: HashSet<TopicName>,
 }
 
 impl Queue {
@@ -29,14 +31,43 @@ impl Queue {
         match self.lines.get_mut(topic) {
             Some(line) => line.push_back(pending),
             None => {
-                self.turns.push_back(topic.clone());
+                if !self.apart.contains(topic) {
+                    self.turns.push_back(topic.clone());
+                }
                 self.lines.insert(topic.clone(), VecDeque::from([pending]));
             }
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.turns.is_empty()
+        self.lines.is_empty()
+    }
+
+    /// What the next commit of one topic alone is to write. The topic has no turn before [`Queue::came_back`].
+    pub(super) fn next_apart(&mut self) -> Option<(TopicName, Vec<Pending>)> {
+        let topic = self.turns.pop_front()?;
+        let line = self.lines.get_mut(&topic)?;
+        let (mut taken, mut bytes) = (Vec::new(), 0);
+        while taken.len() < COMMIT_WRITES_MAX
+            && bytes < COMMIT_BYTES_MAX
+            && let Some(pending) = line.pop_front()
+        {
+            bytes += pending.bytes;
+            taken.push(pending);
+        }
+        if line.is_empty() {
+            self.lines.remove(&topic);
+        }
+        self.apart.insert(topic.clone());
+        Some((topic, taken))
+    }
+
+    /// A topic's own commit is done.
+    pub(super) fn came_back(&mut self, topic: TopicName) {
+        self.apart.remove(&topic);
+        if self.lines.contains_key(&topic) {
+            self.turns.push_back(topic);
+        }
     }
 
     /// What the next commit is to write: each topic's writes in their order, and side by side.
@@ -77,6 +108,11 @@ impl Queue {
             }
         }
         taken.into_iter().flatten().collect()
+    }
+
+    /// What waits of one topic, whose commit is under way.
+    pub(super) fn drain_topic(&mut self, topic: &TopicName) -> VecDeque<Pending> {
+        self.lines.remove(topic).unwrap_or_default()
     }
 
     /// Everything, each topic's writes in their order.
@@ -132,6 +168,27 @@ mod tests {
             );
             assert!(total < COMMIT_BYTES_MAX + TURN_BYTES + bytes);
         }
+    }
+
+    #[test]
+    fn topics_apart_go_beside_each_other_and_each_in_its_order() {
+        let mut queue = Queue::default();
+        for number in 0..6 {
+            queue.push(pending(["a", "b"][number % 2], number, COMMIT_BYTES_MAX / 2));
+        }
+        let (a, first) = queue.next_apart().unwrap();
+        let (b, other) = queue.next_apart().unwrap();
+        assert_eq!(names(&first), ["a g0", "a g2"]);
+        assert_eq!(names(&other), ["b g1", "b g3"]);
+        queue.push(pending("a", 6, 0));
+        queue.push(pending("c", 7, 0));
+        assert_eq!(names(&queue.next_apart().unwrap().1), ["c g7"]);
+        assert!(queue.next_apart().is_none(), "all are under way");
+        queue.came_back(a);
+        assert_eq!(names(&queue.next_apart().unwrap().1), ["a g4", "a g6"]);
+        assert_eq!(names(&Vec::from(queue.drain_topic(&b))), ["b g5"]);
+        queue.came_back(b);
+        assert!(queue.next_apart().is_none() && queue.is_empty());
     }
 
     #[test]

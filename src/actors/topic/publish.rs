@@ -211,6 +211,9 @@ impl TopicActor {
                 .get_or_insert_with(|| self.shared.metrics.topic(&self.name));
             metrics.published.inc_by(events.len() as u64);
         }
+        if self.tail.contradicts(&events) {
+            return self.start_over(ctx);
+        }
         self.tail_moved(events, ctx);
         if self.absent.is_some() {
             self.leave_when_idle(ctx);
