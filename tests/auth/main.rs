@@ -6,10 +6,10 @@
 #[allow(dead_code)]
 mod support;
 
+mod all_doors;
 #[path = "../docs/blocks.rs"]
 #[allow(dead_code)]
 mod blocks;
-mod all_doors;
 mod door;
 mod http;
 mod issuer;
