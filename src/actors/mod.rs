@@ -7,6 +7,7 @@ pub mod connection;
 pub mod handle;
 pub mod limiter;
 pub mod messages;
+pub mod meter;
 pub mod registry;
 pub mod reply;
 pub mod shared;

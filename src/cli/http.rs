@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use ureq::http::{Response, StatusCode};
+pub(super) use ureq::http::Method;
+use ureq::http::{Request, Response, StatusCode};
 use ureq::{Agent, Body, Error};
 
 use super::args::ClientArgs;
@@ -58,11 +59,19 @@ impl HttpClient {
 
     /// Asks for a path. What is no success is a failure, in the gateway's words.
     pub(super) fn get(&self, path: &str) -> Result<Response<Body>, Failure> {
-        let mut request = self.agent.get(format!("{}{path}", self.base));
+        self.send(Method::GET, path, "")
+    }
+
+    /// Asks for something to be done. What is no success is a failure, in the gateway's words.
+    pub(super) fn send(&self, method: Method, path: &str, body: &str) -> Result<Response<Body>, Failure> {
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
         if let Some(token) = &self.token {
             request = request.header("authorization", format!("Bearer {}", token.reveal()));
         }
-        let mut response = request.call().map_err(|error| self.unreachable(&error))?;
+        let request = request
+            .body(body.to_owned())
+            .map_err(|error| Failure::Usage(format!("--url: {error}")))?;
+        let mut response = self.agent.run(request).map_err(|error| self.unreachable(&error))?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -73,7 +82,12 @@ impl HttpClient {
 
     /// Asks for a path whose answer is read as a whole.
     pub(super) fn get_text(&self, path: &str) -> Result<String, Failure> {
-        let mut response = self.get(path)?;
+        self.send_text(Method::GET, path, "")
+    }
+
+    /// The same, for something to be done.
+    pub(super) fn send_text(&self, method: Method, path: &str, body: &str) -> Result<String, Failure> {
+        let mut response = self.send(method, path, body)?;
         let body = response
             .body_mut()
             .with_config()

@@ -22,5 +22,5 @@ pub(crate) use field::unknown_name;
 pub use opts::SubscribeOpts;
 pub use parse::{parse, parse_payload};
 pub use reply::{Answer, Corr, Failure, Lease, encode_err, encode_event, encode_ok};
-pub use request::{Frame, Request};
+pub use request::{Frame, Op, Request};
 pub(crate) use value::{expected_integer, expected_text};

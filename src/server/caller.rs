@@ -12,7 +12,7 @@ use super::client_address::client_address;
 use super::refusal::{Refusal, shutting_down};
 use crate::actors::shared::Shared;
 use crate::auth::{Action, Identity};
-use crate::domain::TopicName;
+use crate::domain::{GroupName, TopicName};
 use crate::protocol::{ErrorCode, Failure};
 
 /// Somebody who was let in.
@@ -25,10 +25,26 @@ pub(super) struct Caller {
 impl Caller {
     /// Whether they may do this, and whether it is still done.
     pub(super) fn may(&self, action: Action, topic: &TopicName) -> Result<(), Refusal> {
-        if self.draining {
-            return Err(Refusal(shutting_down()));
+        self.may_in(action, topic, None)
+    }
+
+    /// The same, in one group.
+    pub(super) fn may_in(&self, action: Action, topic: &TopicName, group: Option<&GroupName>) -> Result<(), Refusal> {
+        self.is_served()?;
+        self.identity.check(action, topic, group).map_err(Refusal)
+    }
+
+    /// Whether anything is still done.
+    pub(super) fn is_served(&self) -> Result<(), Refusal> {
+        match self.draining {
+            true => Err(Refusal(shutting_down())),
+            false => Ok(()),
         }
-        self.identity.check(action, topic, None).map_err(Refusal)
+    }
+
+    /// Who they are, for logs and for those who ask later.
+    pub(super) fn name(&self) -> Box<str> {
+        self.identity.subject.as_deref().unwrap_or("an operator").into()
     }
 }
 

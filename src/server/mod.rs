@@ -34,12 +34,13 @@ use crate::actors::connection::{Connections, PeerSocket, watch};
 use crate::actors::registry::Registry;
 use crate::actors::shared::{Shared, Timing};
 use crate::actors::store::StoreActor;
+use crate::actors::subscription::Estates;
 use crate::actors::supervision::{Faults, Supervision};
 use crate::actors::sweeper;
 use crate::actors::writer::Writer;
 use crate::auth::Authenticator;
 use crate::clock::Clock;
-use crate::config::{Config, Exposure, StoreKind, exposure};
+use crate::config::{Config, Exposure, Live, StoreKind, exposure};
 use crate::store::{EmbeddedStore, MemoryStore, OpenError, RoutedStore, Store, StoreError, StoreOptions};
 use crate::telemetry::Metrics;
 use crate::tls::{self, Certificate};
@@ -157,6 +158,7 @@ impl Gateway {
         let watchdog = handles.next().ok_or_else(own)?;
         let topics = Registry::new(handles.collect());
         let shared = Arc::new(Shared {
+            live: Live::new(config.clone()),
             config,
             timing,
             clock,
@@ -168,8 +170,10 @@ impl Gateway {
             topics,
             auth,
             store_stalled: stalled,
+            estates: Estates::default(),
             connections: Connections::default(),
             draining: AtomicBool::new(false),
+            replays: tokio::sync::Mutex::default(),
             numbers: AtomicU64::new(0),
         });
         watchdog.spawn(watch(shared.clone()));
@@ -265,6 +269,12 @@ impl Gateway {
     /// The way to give the running gateway new keys, secrets and certificates.
     pub fn reloader(&self) -> Reloader {
         Reloader::new(self.shared.clone(), self.certificate.clone())
+    }
+
+    /// What its actors have in common: the way to them inside of this process, for the benchmarks.
+    #[doc(hidden)]
+    pub fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
     }
 
     /// Where it listens: the port that was found, where the configuration says 0.

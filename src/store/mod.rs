@@ -21,7 +21,18 @@
 //! *Groups.* A group belongs to a topic, which may not exist yet. Every claim gives a group a new epoch; a write with any
 //! other is refused and changes nothing. Epochs only rise, also over a group that was removed and made again: who owned
 //! the old one cannot write to the new one.
+//!
+//! *Marks and claims.* A mark ([`Write::MarkSeen`]) says that a group's consumer has handled an event, until the mark is
+//! over. A claim ([`Write::ClaimEvent`]) says that somebody is handling it now, so that nobody else does at the same time:
+//! it is granted where there is neither a mark nor a claim of another owner, each only if it is not over. Asking and
+//! granting are one step: of two who ask at once one is told that it is held. The owner may ask again, which moves the end;
+//! it ends by [`Write::ReleaseEvent`] of its owner, by a mark, or when its time is over. A claim is measured by the store's
+//! own clock (the batch's `now_ms`; in a database that several processes share, the database's), and how long it still
+//! lasts is told as a duration: two machines' clocks are never compared. Claims need not be durable: who held one is a
+//! handler in a process, so a store that one process has to itself may forget them when it is closed or dies; one that
+//! several share must keep them until they are over. Both go with their group.
 
+mod claims;
 mod embedded;
 mod error;
 mod memory;
@@ -122,7 +133,8 @@ pub enum Write {
         /// topic is made where it does not exist, also beyond [`StoreOptions::max_topics`]: a group must be able to move.
         dead_letters: Vec<NewEvent>,
     },
-    /// Puts a group somewhere else: all cursors are replaced, all retries forgotten, `seeks` goes up by one.
+    /// Puts a group somewhere else: all cursors are replaced, all retries forgotten, `seeks` goes up by one, and its
+    /// filter holds for all that it looks at from now on (`filter_since` is 0).
     /// Answer: [`Written::Done`].
     SeekGroup {
         /// Of which topic.
@@ -147,7 +159,8 @@ pub enum Write {
         /// Which.
         topic: TopicName,
     },
-    /// Remembers that a consumer has handled an event; a second mark replaces the first. Answer: [`Written::Done`].
+    /// Remembers that a consumer has handled an event; a second mark replaces the first, and a claim
+    /// ends. Answer: [`Written::Done`].
     /// Refused where there is no such group.
     MarkSeen {
         /// Of which topic.
@@ -158,6 +171,31 @@ pub enum Write {
         id: Box<str>,
         /// Until when, in epoch milliseconds.
         until_ms: u64,
+    },
+    /// Asks for the right to handle an event. Answer: [`Written::Claim`]. Refused where there is no such group.
+    ClaimEvent {
+        /// Of which topic.
+        topic: TopicName,
+        /// Which group.
+        group: GroupName,
+        /// The event.
+        id: Box<str>,
+        /// Who asks: a name that nobody else has, in this process or another.
+        owner: Box<str>,
+        /// How long it lasts, from now by the store's clock.
+        ttl_ms: u64,
+    },
+    /// Ends a claim, if it is the owner's. Answer: [`Written::Done`], also where there is none. Refused where there is no
+    /// such group.
+    ReleaseEvent {
+        /// Of which topic.
+        topic: TopicName,
+        /// Which group.
+        group: GroupName,
+        /// The event.
+        id: Box<str>,
+        /// Who claimed it.
+        owner: Box<str>,
     },
     /// Removes what a topic no longer keeps: from the oldest on, each event that came more than `age_ms` ago or that is
     /// too much for `count` or `bytes`. Answer: [`Written::Trimmed`].
@@ -182,6 +220,8 @@ impl Write {
             | Write::DeleteGroup { topic, .. }
             | Write::DeleteTopic { topic }
             | Write::MarkSeen { topic, .. }
+            | Write::ClaimEvent { topic, .. }
+            | Write::ReleaseEvent { topic, .. }
             | Write::Trim { topic, .. } => topic,
         }
     }
@@ -203,8 +243,24 @@ pub enum Written {
         /// How many events went.
         events: u64,
     },
+    /// To [`Write::ClaimEvent`].
+    Claim(EventClaim),
     /// To all others.
     Done,
+}
+
+/// What became of a [`Write::ClaimEvent`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventClaim {
+    /// The event is the caller's to handle, until the claim is over.
+    Granted,
+    /// It was handled: there is a mark.
+    Seen,
+    /// Somebody else is handling it.
+    Held {
+        /// How long their claim still lasts.
+        left_ms: u64,
+    },
 }
 
 /// What became of one event of a [`Write::Append`].

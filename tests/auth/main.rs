@@ -6,6 +6,10 @@
 #[allow(dead_code)]
 mod support;
 
+#[path = "../docs/blocks.rs"]
+#[allow(dead_code)]
+mod blocks;
+
 mod all_doors;
 mod door;
 mod http;
@@ -13,7 +17,11 @@ mod issuer;
 mod key_sets;
 mod lifetime;
 mod program;
+mod public_libraries;
 mod rights;
+
+mod revocation;
 mod secrets;
+mod table;
 mod tls;
 mod tokens;

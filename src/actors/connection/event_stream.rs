@@ -57,6 +57,7 @@ enum Signal {
     Want(WantCredit),
     Lost(Option<u64>),
     End(Failure),
+    CheckRights,
     GoAway,
 }
 
@@ -81,6 +82,10 @@ impl Outlet for Inlet {
 
     fn go_away(&self, _: GoAway) {
         let _ = self.0.send(Signal::GoAway);
+    }
+
+    fn check_rights(&self) {
+        let _ = self.0.send(Signal::CheckRights);
     }
 
     fn feed_lost(&self, lost: FeedLost) {
@@ -148,7 +153,7 @@ impl EventStream {
         backlog: Arc<Backlog>,
         inbox: Inbox,
     ) -> Result<EventStream, Failure> {
-        let limits = &shared.config.limits;
+        let limits = shared.live.limits();
         let push_limit = match &limits.push {
             PushLimit::Shared => &limits.connection,
             PushLimit::Own(limit) => limit,
@@ -305,6 +310,11 @@ impl EventStream {
                 }
                 Poll::Ready(Some(Signal::Lost(position))) => self.lost(position),
                 Poll::Ready(Some(Signal::End(failure))) => return Poll::Ready(Some(self.end(&failure))),
+                Poll::Ready(Some(Signal::CheckRights)) if !self.shared.auth.vouches_for(&self.follow.identity) => {
+                    self.shared.metrics.connection_cut("revoked");
+                    return Poll::Ready(None);
+                }
+                Poll::Ready(Some(Signal::CheckRights)) => {}
                 Poll::Ready(Some(Signal::GoAway) | None) => return Poll::Ready(None),
                 Poll::Pending => return Poll::Pending,
             }

@@ -1,6 +1,7 @@
 //! Responses that last for as long as their clients read: event streams and exports. They have their place among the
 //! connections, so that the watchdog cuts off who does not read, and a shutdown ends them.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use actix_web::HttpRequest;
@@ -19,10 +20,10 @@ pub struct Streaming {
 }
 
 impl Streaming {
-    /// For the response to a request.
-    pub fn new(request: &HttpRequest, shared: Arc<Shared>, outlet: Arc<dyn Outlet>) -> Streaming {
+    /// For the response to a request of a client at that address.
+    pub fn new(request: &HttpRequest, client: IpAddr, shared: Arc<Shared>, outlet: Arc<dyn Outlet>) -> Streaming {
         let backlog = Backlog::new(shared.config.gateway.write_buffer, None);
-        let handle = ConnectionHandle::with_backlog(shared.next_number(), outlet, backlog.clone());
+        let handle = ConnectionHandle::with_backlog(shared.next_number(), Some(client), outlet, backlog.clone());
         Streaming {
             shared,
             backlog,

@@ -123,7 +123,7 @@ fn appended(result: PerformResult) -> AppendResult {
     result.map(|written| {
         written.map(|written| match written {
             Written::Appended(events) | Written::CursorsSaved(events) => events,
-            Written::Epoch(_) | Written::Trimmed { .. } | Written::Done => Vec::new(),
+            Written::Epoch(_) | Written::Trimmed { .. } | Written::Claim(_) | Written::Done => Vec::new(),
         })
     })
 }

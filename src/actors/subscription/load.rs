@@ -32,6 +32,7 @@ impl SubscriptionActor {
             Ok(loaded) => {
                 if let Some(loaded) = loaded {
                     actor.adopt(loaded);
+                    actor.inherit();
                 }
                 actor.pump(ctx);
             }
@@ -41,6 +42,8 @@ impl SubscriptionActor {
 
     pub(super) fn adopt(&mut self, loaded: Loaded) {
         self.state = Some((loaded.group, loaded.claim));
+        // After a deletion the figures begin anew too.
+        self.metrics = self.shared.metrics.group(&self.topic, &self.name);
         self.paused = loaded.paused;
         self.metrics.expired_unacked.inc_by(loaded.expired);
     }

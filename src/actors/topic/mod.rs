@@ -1,5 +1,6 @@
 //! TopicActor: one for each topic that is in use. Its limiter, its tail, its groups, its ephemeral subscriptions.
 
+mod admin;
 mod feed;
 mod publish;
 mod subscribe;
@@ -14,15 +15,19 @@ use actix::prelude::*;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use self::admin::Deletion;
 use self::feed::{Feed, Next};
 pub(super) use self::publish::over_capacity;
 pub use self::tail::{Tail, TailRead};
 use super::handle::{Admitted, Bounds, Gate, Handle};
 use super::limiter::Limiter;
 use super::messages::{Drain, DrainGroups, EventsAppended, GroupIdle, LogTrimmed, Stop, TailMoved, TopicLost};
+use super::meter::Meter;
 use super::registry::Absent;
 use super::shared::Shared;
+use super::store::TOPIC_SHARE;
 use super::subscription::SubscriptionActor;
+use crate::config::Limit;
 use crate::domain::group::MemberId;
 use crate::domain::{Event, GroupName, TopicName};
 use crate::store::{StoreError, TopicState};
@@ -57,24 +62,40 @@ pub struct TopicActor {
     handle: Option<Handle<TopicActor>>,
     gate: Arc<Gate>,
     limiter: Limiter,
+    /// What the limiter was made of, and of which version of the configuration.
+    limit: (u64, Limit),
     tail: Arc<Tail>,
     groups: HashMap<GroupName, RunningGroup>,
     feeds: HashMap<MemberId, Feed>,
     /// Appends that the store has not answered.
     appends: usize,
+    published: Arc<Meter>,
+    deletion: Deletion,
+    /// Whether the topic was deleted in this actor's life: then what others say of its end may be of the time before.
+    was_deleted: bool,
     used: Instant,
+    /// Messages since it last let others have their turn.
     handled: u32,
+    /// What it may have waiting at the store.
+    store_share: Arc<Gate>,
 }
 
 impl TopicActor {
     /// Starts the actor. Until its state is loaded its messages wait.
-    pub fn start_on(arbiter: &ArbiterHandle, name: TopicName, shared: Arc<Shared>) -> Handle<TopicActor> {
+    pub fn start_on(
+        arbiter: &ArbiterHandle,
+        name: TopicName,
+        shared: Arc<Shared>,
+        published: Arc<Meter>,
+    ) -> Handle<TopicActor> {
         let gate = Gate::new(BOUNDS);
         let inner = gate.clone();
         let addr = TopicActor::start_in_arbiter(arbiter, move |_| {
-            let limit = shared.config.topic_limit(&name);
+            let version = shared.live.version();
+            let limit = shared.live.topic_limit(&name);
             TopicActor {
                 limiter: Limiter::new(&limit, shared.clock.clone()),
+                limit: (version, limit),
                 metrics: None,
                 absent: None,
                 name,
@@ -85,8 +106,12 @@ impl TopicActor {
                 groups: HashMap::new(),
                 feeds: HashMap::new(),
                 appends: 0,
+                published,
+                deletion: Deletion::None,
+                was_deleted: false,
                 used: Instant::now(),
                 handled: 0,
+                store_share: Gate::new(TOPIC_SHARE),
             }
         });
         Handle::new(addr, gate)
@@ -97,6 +122,7 @@ impl TopicActor {
             Ok(state) => {
                 self.absent = state.is_none().then(|| self.shared.topics.note_absent());
                 self.tail = Arc::new(Tail::new(state.map_or(0, |state| state.tail)));
+                self.note_published();
             }
             Err(error) => {
                 // Everyone who waits gets an error that can be retried; the next request starts the topic anew.
@@ -111,7 +137,8 @@ impl TopicActor {
     fn breathe(&mut self, ctx: &mut Context<Self>) {
         self.used = Instant::now();
         self.handled += 1;
-        if self.handled.is_multiple_of(SLICE) {
+        if self.handled >= SLICE {
+            self.handled = 0;
             ctx.wait(tokio::task::yield_now().into_actor(self));
         }
     }
@@ -123,7 +150,12 @@ impl TopicActor {
         }
         self.absent = None;
         self.tail.extend(events);
+        self.note_published();
         self.wake_all(ctx);
+    }
+
+    fn note_published(&self) {
+        self.published.note(self.tail.seq(), self.shared.clock.now_ms());
     }
 
     fn wake_all(&mut self, ctx: &mut Context<Self>) {
@@ -179,7 +211,8 @@ impl TopicActor {
     fn leave_when_idle(&mut self, ctx: &mut Context<Self>) {
         // A connection that ended before it knew of its subscription cannot leave by itself.
         self.feeds.retain(|_, feed| feed.connection.is_open());
-        let busy = !self.groups.is_empty() || !self.feeds.is_empty() || self.appends > 0;
+        let deleting = !matches!(self.deletion, Deletion::None);
+        let busy = !self.groups.is_empty() || !self.feeds.is_empty() || self.appends > 0 || deleting;
         // One that does not exist is of no use to anybody.
         let recent = self.absent.is_none() && self.used.elapsed() < IDLE;
         if busy || recent {
@@ -220,6 +253,9 @@ impl Handler<EventsAppended> for TopicActor {
 
     fn handle(&mut self, message: EventsAppended, ctx: &mut Context<Self>) {
         self.breathe(ctx);
+        if self.was_deleted {
+            return self.resync(ctx);
+        }
         self.tail_moved(message.0, ctx);
     }
 }
@@ -228,6 +264,9 @@ impl Handler<LogTrimmed> for TopicActor {
     type Result = ();
 
     fn handle(&mut self, message: LogTrimmed, _: &mut Context<Self>) {
+        if message.deletions != self.shared.topics.deletions() {
+            return;
+        }
         for group in self.groups.values() {
             group.handle.post(message.clone());
         }

@@ -1,11 +1,13 @@
 //! Publishing: the topic's limit, ids and times, the way to the store and the answers on the way back.
 
+use std::sync::Arc;
+
 use actix::prelude::*;
 use tokio::time::Instant;
 
 use super::TopicActor;
 use crate::actors::handle::Admitted;
-use crate::actors::limiter::{Denied, retry_after_ms};
+use crate::actors::limiter::{Denied, Limiter, retry_after_ms};
 use crate::actors::messages::{AppendEvents, AppendPart, AppendsDone, Publish, PublishRequest};
 use crate::actors::reply::{Outcome, ReplyBatch};
 use crate::actors::store::{Completion, store_unavailable};
@@ -16,17 +18,31 @@ use crate::store::{Appended, Refused};
 /// Publishes that can only succeed or fail together with their topic share an append up to this size.
 const SHARED_APPEND_BYTES: usize = 256 << 10;
 
+/// So many publishes in one message take about as long as a message on its own.
+const PUBLISHES_LIKE_A_MESSAGE: u32 = 8;
+
 impl Handler<Admitted<Publish>> for TopicActor {
     type Result = ();
 
     fn handle(&mut self, admitted: Admitted<Publish>, ctx: &mut Context<Self>) {
         self.breathe(ctx);
         self.shared.faults.at("topic.publish");
+        if let Some(admitted) = self.unless_deleting(admitted) {
+            self.publish(admitted);
+        }
+    }
+}
+
+impl TopicActor {
+    pub(super) fn publish(&mut self, admitted: Admitted<Publish>) {
+        self.renew_limit();
         let now = Instant::now();
         let mut refused = ReplyBatch::default();
         let mut appends: Vec<(Vec<NewEvent>, Vec<AppendPart>)> = Vec::new();
         let (mut bytes, mut open_bytes) = (0, usize::MAX);
-        for request in admitted.into_inner().0 {
+        let requests = admitted.into_inner().0;
+        self.handled += u32::try_from(requests.len()).unwrap_or(u32::MAX) / PUBLISHES_LIKE_A_MESSAGE;
+        for request in requests {
             let PublishRequest { drafts, batch, reply } = request;
             if let Err(failure) = self.take_tokens(drafts.len()) {
                 refused.push(reply, Err(failure));
@@ -68,9 +84,20 @@ impl Handler<Admitted<Publish>> for TopicActor {
         refused.flush();
         self.append(appends, bytes);
     }
-}
 
-impl TopicActor {
+    /// Takes a limit over that was changed; one that was not keeps its tokens.
+    fn renew_limit(&mut self) {
+        let version = self.shared.live.version();
+        if version == self.limit.0 {
+            return;
+        }
+        let limit = self.shared.live.topic_limit(&self.name);
+        if limit != self.limit.1 {
+            self.limiter = Limiter::new(&limit, self.shared.clock.clone());
+        }
+        self.limit = (version, limit);
+    }
+
     fn take_tokens(&self, events: usize) -> Result<(), Failure> {
         let count = u32::try_from(events).unwrap_or(u32::MAX);
         self.limiter.take(count).map_err(|denied| match denied {
@@ -86,36 +113,38 @@ impl TopicActor {
         let Some(owner) = self.handle.clone().filter(|_| !appends.is_empty()) else {
             return;
         };
+        let Ok(share) = self.store_share.enter(bytes) else {
+            let parts = appends.into_iter().flat_map(|(_, parts)| parts);
+            return overloaded(parts, "too much waits to be written to this topic");
+        };
         let count = appends.len();
         let with_owner = |(events, parts)| (events, Completion::append(owner.clone(), parts));
         let message = AppendEvents {
             topic: self.name.clone(),
             appends: appends.into_iter().map(with_owner).collect(),
+            share,
         };
         match self.shared.writer.offer(message, bytes) {
             Ok(()) => self.appends += count,
             Err((_, message)) => {
-                let mut answers = ReplyBatch::default();
-                for reply in message
-                    .appends
-                    .into_iter()
-                    .flat_map(|(_, completion)| completion.take_back())
-                    .filter_map(|part| part.reply)
-                {
-                    let msg = "too much waits to be written to the store";
-                    answers.push(reply, Err(Failure::new(ErrorCode::Overloaded, msg).retry_after(100)));
-                }
-                answers.flush();
+                let appends = message.appends.into_iter();
+                let parts = appends.flat_map(|(_, completion)| completion.take_back());
+                overloaded(parts, "too much waits to be written to the store");
             }
         }
     }
 
     /// Asks the store how far the topic is: a write that failed may have happened.
-    fn resync(&mut self, ctx: &mut Context<Self>) {
-        let state = self.shared.store.topic(&self.name);
-        ctx.spawn(state.into_actor(self).map(|state, actor, ctx| {
-            if let Ok(Some(state)) = state {
+    pub(super) fn resync(&mut self, ctx: &mut Context<Self>) {
+        let (state, tail) = (self.shared.store.topic(&self.name), self.tail.clone());
+        ctx.spawn(state.into_actor(self).map(move |state, actor, ctx| {
+            // Another tail: the topic was deleted meanwhile.
+            if let Ok(Some(state)) = state
+                && Arc::ptr_eq(&tail, &actor.tail)
+            {
+                actor.absent = None;
                 actor.tail.jump_to(state.tail);
+                actor.note_published();
                 actor.wake_all(ctx);
             }
         }));
@@ -174,6 +203,7 @@ impl Handler<AppendsDone> for TopicActor {
         if unknown {
             self.resync(ctx);
         }
+        self.delete_when_alone(ctx);
     }
 }
 
@@ -181,6 +211,14 @@ impl Handler<AppendsDone> for TopicActor {
 pub(crate) fn over_capacity(whose: &str, capacity: u32) -> Failure {
     let msg = format!("events: {whose} rate limit takes at most {capacity} at once (the bucket's capacity)");
     Failure::new(ErrorCode::BadRequest, msg)
+}
+
+fn overloaded(parts: impl Iterator<Item = AppendPart>, msg: &'static str) {
+    let mut answers = ReplyBatch::default();
+    for reply in parts.filter_map(|part| part.reply) {
+        answers.push(reply, Err(Failure::new(ErrorCode::Overloaded, msg).retry_after(100)));
+    }
+    answers.flush();
 }
 
 fn published(appended: &[Appended], given: Vec<Box<str>>, batch: bool) -> Answer {

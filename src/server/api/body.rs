@@ -25,7 +25,7 @@ impl FromRequest for Body {
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let max = request
             .app_data::<web::Data<Shared>>()
-            .map_or(0, |shared| shared.config.limits.frame_bytes);
+            .map_or(0, |shared| shared.live.limits().frame_bytes);
         let payload = payload.take();
         Box::pin(async move {
             let late = |_| Err(Failure::new(ErrorCode::BadRequest, "the body did not come in time"));

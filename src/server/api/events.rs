@@ -5,6 +5,7 @@ use actix_web::{HttpRequest, HttpResponse, get, web};
 use utoipa::{IntoParams, ToSchema};
 
 use super::super::caller::Caller;
+use super::super::client_address::client_address;
 use super::super::refusal::{Problem, Refusal};
 use super::params::Start;
 use super::publish::TopicInPath;
@@ -110,7 +111,8 @@ pub(super) async fn events(
         identity: caller.identity,
     };
     let inbox = EventStream::inbox();
-    let streaming = Streaming::new(&request, shared.clone(), inbox.outlet());
+    let client = client_address(&request, &shared.config.gateway.trusted_proxies);
+    let streaming = Streaming::new(&request, client, shared.clone(), inbox.outlet());
     let (handle, backlog) = (streaming.handle().clone(), streaming.backlog().clone());
     let stream = EventStream::begin(shared.clone(), follow, handle, backlog, inbox).await;
     let stream = stream.map_err(Refusal)?;

@@ -14,6 +14,7 @@ use utoipa::IntoParams;
 use self::body::{Door, ExportBody};
 use self::produce::{Export, Piece, produce};
 use super::super::caller::Caller;
+use super::super::client_address::client_address;
 use super::super::refusal::Refusal;
 use super::replay::EventObject;
 use super::{FromParams, Params, Query};
@@ -93,7 +94,9 @@ pub(super) async fn export(
     // One piece waits while one is being written: what an export holds is two of them.
     let (pieces, waiting) = mpsc::channel::<Piece>(1);
     let (stop, stopped) = AbortHandle::new_pair();
-    let streaming = Streaming::new(&request, shared.clone(), Arc::new(Door::new(stop)));
+    let door = Door::new(stop, shared.clone(), caller.identity);
+    let client = client_address(&request, &shared.config.gateway.trusted_proxies);
+    let streaming = Streaming::new(&request, client, shared.clone(), Arc::new(door));
     let export = Export {
         topic: params.topic,
         seqs,

@@ -11,14 +11,19 @@
 //!   ([`describe`]).
 
 mod body;
+mod dead_letters;
 mod describe;
 mod events;
+mod explain;
 mod export;
+mod groups;
 mod health;
+mod latest;
 mod params;
 mod publish;
 mod replay;
 mod surface;
+mod topics;
 mod websocket;
 
 use utoipa_actix_web::service_config::ServiceConfig;
@@ -36,6 +41,18 @@ pub(super) fn gateway(paths: &mut ServiceConfig<'_>) {
         .service(events::events)
         .service(websocket::ws)
         .service(websocket::root)
+        .service(topics::topics)
+        .service(topics::delete_topic)
+        .service(groups::groups)
+        .service(groups::cursors)
+        .service(groups::lag)
+        .service(groups::pause)
+        .service(groups::resume)
+        .service(groups::seek)
+        .service(groups::delete_group)
+        .service(explain::explain)
+        .service(dead_letters::replay_dead_letters)
+        .service(latest::latest_by_key)
         .service(health::readyz)
         .service(health::metrics);
 }

@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use utoipa::IntoParams;
 
 use super::super::refusal::Refusal;
-use crate::domain::{StartFrom, TS_MAX, TopicName};
+use crate::domain::{GroupName, StartFrom, TS_MAX, TopicName};
 use crate::protocol::{ErrorCode, Failure, expected_integer, expected_text, limits, unknown_name};
 
 /// The parameters of a request that are not read yet.
@@ -48,6 +48,28 @@ impl Params {
             Ok((name.to_owned(), decoded.into_owned()))
         });
         Params::new(pairs.collect::<Result<_, Failure>>()?)
+    }
+
+    /// Of a JSON object in a request's body; nothing is an object without fields.
+    pub(in crate::server) fn of_json(body: &[u8]) -> Result<Params, Failure> {
+        use serde_json::{Map, Value};
+        if body.iter().all(u8::is_ascii_whitespace) {
+            return Params::new(Vec::new());
+        }
+        let fields: Map<String, Value> =
+            serde_json::from_slice(body).map_err(|error| wrong("body", format!("expected a JSON object: {error}")))?;
+        let pairs = fields.into_iter().map(|(name, value)| match value {
+            Value::String(text) => Ok((name, text)),
+            Value::Number(number) => Ok((name, number.to_string())),
+            _ => Err(wrong(&name, "expected a string or a number")),
+        });
+        Params::new(pairs.collect::<Result<_, Failure>>()?)
+    }
+
+    /// The name of a group, which must be there.
+    pub(in crate::server) fn group(&mut self, name: &'static str) -> Result<GroupName, Failure> {
+        let value = self.take(name)?.ok_or_else(|| wrong(name, "missing"))?;
+        value.parse().map_err(|bad| wrong(name, bad))
     }
 
     fn new(given: Vec<(String, String)>) -> Result<Params, Failure> {
@@ -170,7 +192,7 @@ impl Params {
     }
 
     /// Nothing else may be given: a misspelt parameter must not pass as one that was left out.
-    fn finish(self) -> Result<(), Failure> {
+    pub(in crate::server) fn finish(self) -> Result<(), Failure> {
         match self.given.first() {
             None => Ok(()),
             Some((name, _)) if self.known.iter().any(|known| known == name) => Err(wrong(name, "given twice")),

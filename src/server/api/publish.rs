@@ -117,7 +117,8 @@ pub(super) async fn publish(
         ..Draft::default()
     };
     let client = client_address(&request, &shared.config.gateway.trusted_proxies);
-    let taken = buckets.take(caller.identity.subject.as_ref(), client);
+    let limit = shared.live.limits().connection;
+    let taken = buckets.renew(limit).take(caller.identity.subject.as_ref(), client);
     taken.map_err(|denied| Refusal(rate_limited(&shared, denied)))?;
     let published = send(shared, &topic, draft).await.map_err(Refusal)?;
     Ok(HttpResponse::Ok().json(published))

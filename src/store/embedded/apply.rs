@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use super::keys::{self, BLOCK, Space};
 use super::log;
-use super::rows::{BlockRow, EventRow, GroupRow, TopicRow, encode_number};
+use super::rows::{BlockRow, EventRow, GroupRow, Rows, TopicRow, encode_number};
 use super::staging::Staging;
 use super::sweep::Gone;
 use crate::domain::{Durability, Event, NewEvent, Retention, TopicName};
+use crate::store::claims::Claims;
 use crate::store::placing::{Verdict, judge_append, place_dead_letters};
-use crate::store::{Appended, Refused, StoreError, StoreOptions, Write, Written};
+use crate::store::{Appended, EventClaim, Refused, StoreError, StoreOptions, Write, Written};
 
 /// The largest event: what one file of the database's journal is made for.
 const EVENT_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -39,12 +40,15 @@ impl From<StoreError> for Stop {
 pub(super) struct Applier<'a, 'b> {
     pub staging: &'b mut Staging<'a>,
     pub options: &'b StoreOptions,
+    pub claims: &'b mut Claims,
     pub now_ms: u64,
 }
 
 impl Applier<'_, '_> {
     pub fn apply(&mut self, write: Write) -> Result<Written, Stop> {
-        let durable = self.asks_for_fsync(write.topic());
+        // Claims are not on disk: in a batch with others they ask for nothing.
+        let is_claim = matches!(write, Write::ClaimEvent { .. } | Write::ReleaseEvent { .. });
+        let durable = !is_claim && self.asks_for_fsync(write.topic());
         let written = self.change(write)?;
         self.staging.sync |= durable;
         Ok(written)
@@ -119,6 +123,7 @@ impl Applier<'_, '_> {
                 let mut row = self.claimed(&topic, &group, epoch)?;
                 self.clear_group(&row)?;
                 row.seeks += 1;
+                row.settings.filter_since = 0;
                 self.put_cursors(&mut row, &cursors);
                 self.put_group(&topic, &group, &row);
                 Ok(Written::Done)
@@ -135,9 +140,36 @@ impl Applier<'_, '_> {
                 until_ms,
             } => {
                 check_len(id.len(), KEY_BYTES_MAX)?;
-                let key = keys::mark(self.group(&topic, &group)?.number, &id);
+                let number = self.group(&topic, &group)?.number;
+                let key = keys::mark(number, &id);
                 let value = encode_number(&key, until_ms);
                 self.staging.put(Space::Marks, key, value);
+                self.claims.settle(number, &id);
+                Ok(Written::Done)
+            }
+            Write::ClaimEvent {
+                topic,
+                group,
+                id,
+                owner,
+                ttl_ms,
+            } => {
+                check_len(id.len(), KEY_BYTES_MAX)?;
+                let number = self.group(&topic, &group)?.number;
+                let until_ms = (self.staging).row(Space::Marks, &keys::mark(number, &id), |decoder| decoder.u64())?;
+                Ok(Written::Claim(match until_ms {
+                    Some(until_ms) if until_ms > self.now_ms => EventClaim::Seen,
+                    _ => self.claims.claim(number, &id, &owner, ttl_ms, self.now_ms),
+                }))
+            }
+            Write::ReleaseEvent {
+                topic,
+                group,
+                id,
+                owner,
+            } => {
+                let number = self.group(&topic, &group)?.number;
+                self.claims.release(number, &id, &owner);
                 Ok(Written::Done)
             }
             Write::Trim { topic, retention } => self.trim(&topic, &retention),

@@ -49,6 +49,7 @@ use self::rows::TopicRow;
 use self::staging::Spaces;
 use self::sweep::{Hidden, Sweeper};
 use self::writer::{COMMIT_DEADLINE, Health, Job, Writer, too_slow};
+use super::claims::Claims;
 use super::{CommitResult, GroupState, LineRange, Lines, Store, StoreError, StoreOptions, TopicState, Write};
 use crate::domain::{Event, GroupName, TopicName};
 
@@ -106,6 +107,7 @@ impl EmbeddedStore {
             mark: opened.mark,
             last: opened.last,
             topics: opened.topics,
+            claims: Claims::default(),
         };
         let writers_hold = Arc::clone(&hold);
         let thread = std::thread::Builder::new().name("store-writer".into());

@@ -15,6 +15,7 @@ use super::mark::Mark;
 use super::rows::CommitRow;
 use super::staging::{Spaces, Staging};
 use super::sweep::{Hidden, Sweeper};
+use crate::store::claims::Claims;
 use crate::store::{CommitResult, StoreError, StoreOptions, Write};
 
 /// How long a commit may take before the store counts as unavailable. The database can wait for its own workers without
@@ -83,6 +84,8 @@ pub(super) struct Writer {
     pub last: CommitRow,
     /// How many topics there are.
     pub topics: usize,
+    /// Who is handling what: the folder is this process's alone, so is this.
+    pub claims: Claims,
 }
 
 impl Writer {
@@ -113,6 +116,7 @@ impl Writer {
         let mut applier = Applier {
             staging: &mut staging,
             options: &self.options,
+            claims: &mut self.claims,
             now_ms,
         };
         for write in batch {

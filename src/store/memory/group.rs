@@ -1,9 +1,14 @@
-//! One group in memory: its place, its retries, and the marks of what its consumers have handled.
+//! One group in memory: its place, its retries, the marks of what its consumers have handled, and the claims on what they
+//! are handling.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::domain::{CursorUpdate, GroupSettings, PartitionCursor, Retry};
-use crate::store::{GroupState, Pause};
+use crate::store::claims::Claims;
+use crate::store::{EventClaim, GroupState, Pause};
+
+/// Each group has claims of its own, so its number in them tells nothing.
+const OWN: u64 = 0;
 
 pub(super) struct Group {
     pub settings: GroupSettings,
@@ -15,6 +20,7 @@ pub(super) struct Group {
     /// Until when each mark lasts, and the same in the order in which they end.
     marks: HashMap<Box<str>, u64>,
     ends: BTreeSet<(u64, Box<str>)>,
+    claims: Claims,
 }
 
 impl Group {
@@ -28,6 +34,7 @@ impl Group {
             retries: BTreeMap::new(),
             marks: HashMap::new(),
             ends: BTreeSet::new(),
+            claims: Claims::default(),
         }
     }
 
@@ -61,10 +68,23 @@ impl Group {
     pub fn seek(&mut self, cursors: Vec<PartitionCursor>) {
         self.cursors = cursors;
         self.retries.clear();
+        self.settings.filter_since = 0;
         self.seeks += 1;
     }
 
+    pub fn claim(&mut self, id: &str, owner: &str, ttl_ms: u64, now_ms: u64) -> EventClaim {
+        if self.has_mark(id, now_ms) {
+            return EventClaim::Seen;
+        }
+        self.claims.claim(OWN, id, owner, ttl_ms, now_ms)
+    }
+
+    pub fn release(&mut self, id: &str, owner: &str) {
+        self.claims.release(OWN, id, owner);
+    }
+
     pub fn mark(&mut self, id: Box<str>, until_ms: u64, now_ms: u64) {
+        self.claims.settle(OWN, &id);
         while let Some((until, _)) = self.ends.first()
             && *until <= now_ms
         {

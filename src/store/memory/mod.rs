@@ -160,6 +160,25 @@ impl State {
                 self.group(&topic, group)?.mark(id, until_ms, now_ms);
                 Ok(Written::Done)
             }
+            Write::ClaimEvent {
+                topic,
+                group,
+                id,
+                owner,
+                ttl_ms,
+            } => {
+                let group = self.group(&topic, group)?;
+                Ok(Written::Claim(group.claim(&id, &owner, ttl_ms, now_ms)))
+            }
+            Write::ReleaseEvent {
+                topic,
+                group,
+                id,
+                owner,
+            } => {
+                self.group(&topic, group)?.release(&id, &owner);
+                Ok(Written::Done)
+            }
             Write::Trim { topic, retention } => Ok(match self.logs.get_mut(&topic) {
                 Some(log) => {
                     let events = log.trim(&retention, now_ms);

@@ -23,6 +23,9 @@ use prometheus_client::registry::{Metric, Registry};
 
 use crate::domain::{GroupName, TopicName};
 
+/// The media type of [`Metrics::encode_plain`]'s text.
+pub const PLAIN_METRICS_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
 /// The media type of [`Metrics::encode`]'s text.
 pub const METRICS_CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -208,12 +211,54 @@ impl Metrics {
         }
     }
 
+    /// A topic was deleted: nothing is told of it any more, nor of its groups, until it is made again.
+    pub fn forget_topic(&self, topic: &TopicName) {
+        let groups: Vec<GroupName> = {
+            let labelled = self.0.labelled_groups.lock().unwrap_or_else(PoisonError::into_inner);
+            labelled
+                .iter()
+                .filter(|(of, _)| of == topic)
+                .map(|(_, group)| group.clone())
+                .collect()
+        };
+        groups.iter().for_each(|group| self.forget_group(topic, group));
+        if forget_label(&self.0.labelled_topics, topic) {
+            let topic = topic.to_string();
+            self.0.published.remove(&TopicLabels { topic });
+        }
+    }
+
+    /// A group was deleted: nothing is told of it any more until it is made again.
+    pub fn forget_group(&self, topic: &TopicName, group: &GroupName) {
+        let families = &self.0;
+        if !forget_label(&families.labelled_groups, &(topic.clone(), group.clone())) {
+            return;
+        }
+        let labels = GroupLabels {
+            topic: self.topic_label(topic).to_owned(),
+            group: group.to_string(),
+        };
+        for counters in [
+            &families.delivered,
+            &families.acked,
+            &families.nacked,
+            &families.redelivered,
+            &families.dead_lettered,
+            &families.expired_unacked,
+        ] {
+            counters.remove(&labels);
+        }
+        families.inflight.remove(&labels);
+        families.lag_events.remove(&labels);
+        families.lag_seconds.remove(&labels);
+    }
+
     /// `rate_limited_total{scope}`, to keep.
     pub fn rate_limited(&self, scope: &'static str) -> Counter {
         self.0.rate_limited.get_or_create_owned(&ScopeLabels { scope })
     }
 
-    /// `mailbox_depth{actor}`, to keep. Actors of one kind share it: add and take away, do not set.
+    /// `mailbox_depth{actor}`: what waits for all actors of one kind.
     pub fn mailbox_depth(&self, actor: &'static str) -> Gauge {
         self.0.mailbox_depth.get_or_create_owned(&ActorLabels { actor })
     }
@@ -256,9 +301,12 @@ impl Metrics {
         self.0.publish_latency.observe(time.as_secs_f64());
     }
 
-    /// `delivery_latency_seconds`: from the publish to the ack.
-    pub fn delivery_took(&self, time: Duration) {
-        self.0.delivery_latency.observe(time.as_secs_f64());
+    /// `delivery_latency_seconds`: from the publish to the ack. Not counted where the event was settled before.
+    pub fn delivered_and_acked(&self, came_ms: Option<u64>, now_ms: u64) {
+        if let Some(came_ms) = came_ms {
+            let latency_ms = now_ms.saturating_sub(came_ms);
+            self.0.delivery_latency.observe(latency_ms as f64 / 1_000.0);
+        }
     }
 
     /// `store_commit_seconds` and `store_batch_events`.
@@ -273,6 +321,38 @@ impl Metrics {
         // Writing into memory cannot fail.
         let _ = encode(&mut text, &self.0.registry);
         text
+    }
+
+    /// The same in Prometheus's own older format, which its tools and many scrapers read, of the type
+    /// [`PLAIN_METRICS_CONTENT_TYPE`]. There a counter's whole name has the `_total`.
+    pub fn encode_plain(&self) -> String {
+        let text = self.encode();
+        let counters: HashSet<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
+            .collect();
+        let mut plain = String::with_capacity(text.len());
+        for line in text.lines() {
+            let described = ["# HELP ", "# TYPE "].iter().find_map(|mark| {
+                let (name, rest) = line.strip_prefix(mark)?.split_once(' ')?;
+                Some((mark, name, rest))
+            });
+            match described {
+                Some((mark, name, rest)) => {
+                    let suffix = if counters.contains(name) { "_total" } else { "" };
+                    plain.extend([mark, name, suffix, " ", rest, "\n"]);
+                }
+                None if line.starts_with('#') => {}
+                None => plain.extend([line, "\n"]),
+            }
+        }
+        plain
+    }
+
+    /// Whether a topic has a label of its own, or would get one.
+    pub fn may_label(&self, topic: &TopicName) -> bool {
+        let labelled = self.0.labelled_topics.lock().unwrap_or_else(PoisonError::into_inner);
+        labelled.len() < LABELS_MAX || labelled.contains(topic)
     }
 
     fn topic_label<'a>(&self, topic: &'a TopicName) -> &'a str {
@@ -298,6 +378,11 @@ fn has_label<T: Eq + Hash>(labelled: &Mutex<HashSet<T>>, name: T) -> bool {
         return true;
     }
     labelled.contains(&name)
+}
+
+/// Frees a name's label; false where it had none of its own.
+fn forget_label<T: Eq + Hash>(labelled: &Mutex<HashSet<T>>, name: &T) -> bool {
+    labelled.lock().unwrap_or_else(PoisonError::into_inner).remove(name)
 }
 
 fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {

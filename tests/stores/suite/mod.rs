@@ -84,6 +84,10 @@ macro_rules! every_case {
                 marks_belong_to_one_group,
                 marks_go_with_their_group_and_topic,
                 a_mark_needs_its_group,
+                an_event_is_claimed_by_one_at_a_time,
+                a_claim_ends_when_its_time_is_over,
+                a_claim_ends_by_its_owner_or_a_mark,
+                claims_belong_to_one_group_and_need_it,
             ]
             retention: [
                 trim_by_count,

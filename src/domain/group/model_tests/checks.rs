@@ -45,6 +45,15 @@ impl World {
                 );
             }
         }
+        let (lag, tail) = (self.group.lag(self.model.tail()), self.model.tail());
+        // What was removed counts until the group finds out.
+        let is_unacked = |item: &&Item| !item.acked && (!item.removed || item.is_open());
+        let unacked = items.iter().filter(is_unacked).count() as u64;
+        // Where single events were removed, what is left of a stored count is not known before it was read again.
+        if !self.anything_removed || self.group.read_position() >= tail {
+            assert_eq!(lag, unacked, "the lag");
+        }
+        assert_eq!(self.group.snapshot(tail).lag, lag);
         assert!(self.group.unsaved_dead().count() <= 2 * LIMITS.loads);
         if !self.group.is_dirty() && self.saving.is_none() {
             self.check_stored();

@@ -13,14 +13,20 @@ use tokio::sync::mpsc;
 use super::produce::Piece;
 use crate::actors::connection::{Backlog, Outlet};
 use crate::actors::messages::{Answers, Deliver, EndSubscription, FeedLost, GoAway, WantCredit};
+use crate::actors::shared::Shared;
+use crate::auth::Identity;
 use crate::domain::TopicName;
 
 /// An export among the connections: all that they can ask of it is to end.
-pub(super) struct Door(AbortHandle);
+pub(super) struct Door {
+    stop: AbortHandle,
+    shared: Arc<Shared>,
+    identity: Identity,
+}
 
 impl Door {
-    pub(super) fn new(stop: AbortHandle) -> Door {
-        Door(stop)
+    pub(super) fn new(stop: AbortHandle, shared: Arc<Shared>, identity: Identity) -> Door {
+        Door { stop, shared, identity }
     }
 }
 
@@ -32,12 +38,19 @@ impl Outlet for Door {
     fn feed_lost(&self, _: FeedLost) {}
     fn over_buffer(&self) {}
 
+    fn check_rights(&self) {
+        if !self.shared.auth.vouches_for(&self.identity) {
+            self.shared.metrics.connection_cut("revoked");
+            self.stop.abort();
+        }
+    }
+
     fn go_away(&self, _: GoAway) {
-        self.0.abort();
+        self.stop.abort();
     }
 
     fn is_open(&self) -> bool {
-        !self.0.is_aborted()
+        !self.stop.is_aborted()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::actors::limiter::{Denied, Limiter};
 use crate::auth::network;
@@ -28,53 +28,69 @@ struct Bucket {
 
 /// The callers' buckets.
 pub(in crate::server) struct CallerBuckets {
-    limit: Limit,
     clock: Clock,
-    /// After so long without use a bucket is full again, and need not be kept.
-    full_again_ms: u64,
-    by_caller: Mutex<HashMap<Whose, Bucket>>,
+    buckets: Mutex<Buckets>,
+}
+
+struct Buckets {
+    limit: Limit,
+    by_caller: HashMap<Whose, Bucket>,
 }
 
 impl CallerBuckets {
     /// Buckets of this size.
     pub(in crate::server) fn new(limit: &Limit, clock: Clock) -> CallerBuckets {
-        let full_again_ms = match limit {
-            Limit::Off => 0,
-            Limit::Bucket(bucket) => (f64::from(bucket.capacity) / bucket.refill_per_sec * 1_000.0).ceil() as u64,
+        let buckets = Buckets {
+            limit: *limit,
+            by_caller: HashMap::new(),
         };
         CallerBuckets {
-            limit: *limit,
             clock,
-            full_again_ms,
-            by_caller: Mutex::default(),
+            buckets: Mutex::new(buckets),
         }
+    }
+
+    /// Buckets have this size from now on; where it is another one, all begin anew.
+    pub(super) fn renew(&self, limit: Limit) -> &CallerBuckets {
+        let mut buckets = self.lock();
+        if buckets.limit != limit {
+            buckets.limit = limit;
+            buckets.by_caller.clear();
+        }
+        self
     }
 
     /// Takes a token for one publish.
     pub(super) fn take(&self, subject: Option<&Arc<str>>, client: IpAddr) -> Result<(), Denied> {
-        if self.limit == Limit::Off {
-            return Ok(());
-        }
         let whose = match subject {
             Some(subject) => Whose::Subject(subject.clone()),
             None => Whose::Address(network(client)),
         };
         let now_ms = self.clock.now_ms();
-        let mut buckets = self.by_caller.lock().unwrap_or_else(PoisonError::into_inner);
-        if buckets.len() >= CALLERS_MAX && !buckets.contains_key(&whose) {
-            buckets.retain(|_, bucket| bucket.used_ms.saturating_add(self.full_again_ms) > now_ms);
+        let Buckets { limit, by_caller } = &mut *self.lock();
+        // After so long without use a bucket is full again, and need not be kept.
+        let full_again_ms = match limit {
+            Limit::Off => return Ok(()),
+            Limit::Bucket(bucket) => (f64::from(bucket.capacity) / bucket.refill_per_sec * 1_000.0).ceil() as u64,
+        };
+        if by_caller.len() >= CALLERS_MAX && !by_caller.contains_key(&whose) {
+            by_caller.retain(|_, bucket| bucket.used_ms.saturating_add(full_again_ms) > now_ms);
         }
-        if buckets.len() >= CALLERS_MAX && !buckets.contains_key(&whose) {
+        if by_caller.len() >= CALLERS_MAX && !by_caller.contains_key(&whose) {
             // Whoever has so many names is not held up by a bucket for each; the others must not be locked out.
             tracing::warn!("more than {CALLERS_MAX} callers publish over HTTP: their buckets begin anew");
-            buckets.clear();
+            by_caller.clear();
         }
-        let bucket = buckets.entry(whose).or_insert_with(|| Bucket {
-            limiter: Limiter::new(&self.limit, self.clock.clone()),
+        let bucket = by_caller.entry(whose).or_insert_with(|| Bucket {
+            limiter: Limiter::new(limit, self.clock.clone()),
             used_ms: now_ms,
         });
         bucket.used_ms = now_ms;
         bucket.limiter.take(1)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Buckets> {
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -121,10 +137,10 @@ mod tests {
         }
         assert_eq!(buckets.take(None, address(u32::MAX)), Ok(()));
         assert!(buckets.take(Some(&ann), address(0)).is_err());
-        assert_eq!(buckets.by_caller.lock().unwrap().len(), 2);
+        assert_eq!(buckets.lock().by_caller.len(), 2);
         for number in 0..3 * u32::try_from(CALLERS_MAX).unwrap() {
             assert_eq!(buckets.take(None, address(number)), Ok(()));
         }
-        assert!(buckets.by_caller.lock().unwrap().len() <= CALLERS_MAX);
+        assert!(buckets.lock().by_caller.len() <= CALLERS_MAX);
     }
 }
