@@ -6,7 +6,8 @@
 //! later one sees the earlier ones. A write that cannot be done is refused alone ([`Refused`]) and hinders no other.
 //! When the future is ready with `Ok`, everything in the batch that was not refused is as durable as its topic asks for.
 //! `Err` means that the batch may or may not have happened: the caller finds out by id, or writes the same again (every
-//! write can be repeated). There is one committer at a time; a store may rely on that.
+//! write can be repeated). There is one committer at a time, or, where a store asks for it
+//! ([`Store::commits_topics_apart`]), one for each topic; a store may rely on that.
 //!
 //! *Reading.* Reads never wait for a commit, and never see what is not durable yet. A reader that sees seq `k` sees every
 //! kept event below it. What retention or compaction removed is left out without a word.
@@ -20,7 +21,9 @@
 //!
 //! *Groups.* A group belongs to a topic, which may not exist yet. Every claim gives a group a new epoch; a write with any
 //! other is refused and changes nothing. Epochs only rise, also over a group that was removed and made again: who owned
-//! the old one cannot write to the new one.
+//! the old one cannot write to the new one. In a store that several gateways share ([`Store::shares`]) a claim is refused
+//! while another owner's lease lasts ([`Cluster`]); in any other there is one process, and the claim of a dead one must
+//! not hold up the next: it is simply taken over.
 //!
 //! *Marks and claims.* A mark ([`Write::MarkSeen`]) says that a group's consumer has handled an event, until the mark is
 //! over. A claim ([`Write::ClaimEvent`]) says that somebody is handling it now, so that nobody else does at the same time:
@@ -33,9 +36,11 @@
 //! several share must keep them until they are over. Both go with their group.
 
 mod claims;
+mod cluster;
 mod embedded;
 mod error;
 mod memory;
+mod mongodb;
 mod placing;
 mod routed;
 
@@ -48,9 +53,11 @@ use crate::domain::{
     CursorUpdate, Event, GroupName, GroupSettings, NewEvent, PartitionCursor, Retention, Retry, TopicName,
     TopicSettings,
 };
+pub use cluster::{Cluster, Holder, OwnerId, TopicMoved};
 pub use embedded::{Copied, EmbeddedStore, Findings, FolderError, OpenError, Repaired, check_folder, repair_folder};
 pub use error::{Refused, StoreError};
 pub use memory::MemoryStore;
+pub use mongodb::{MongoError, MongoStore};
 pub use routed::RoutedStore;
 
 /// Gives each topic its settings: the configuration, as a store sees it.
@@ -99,12 +106,24 @@ pub enum Write {
         /// Where it begins: one for each partition, in their order.
         cursors: Vec<PartitionCursor>,
     },
-    /// Makes the caller the one who may write to the group. Answer: [`Written::Epoch`].
+    /// Makes the caller the one who may write to the group. Answer: [`Written::Epoch`]. Refused ([`Refused::Held`]) where
+    /// the store is shared and another owner holds it; a lease that is over is removed on the way.
     ClaimGroup {
         /// Of which topic.
         topic: TopicName,
         /// Which group.
         group: GroupName,
+        /// Who claims it.
+        owner: OwnerId,
+    },
+    /// Gives a claim up: the group is free at once. Answer: [`Written::Done`].
+    ReleaseGroup {
+        /// Of which topic.
+        topic: TopicName,
+        /// Which group.
+        group: GroupName,
+        /// The caller's claim.
+        epoch: u64,
     },
     /// Changes a group's settings and pause state. Answer: [`Written::Done`].
     SaveGroup {
@@ -214,6 +233,7 @@ impl Write {
             Write::Append { topic, .. }
             | Write::CreateGroup { topic, .. }
             | Write::ClaimGroup { topic, .. }
+            | Write::ReleaseGroup { topic, .. }
             | Write::SaveGroup { topic, .. }
             | Write::SaveCursors { topic, .. }
             | Write::SeekGroup { topic, .. }
@@ -223,6 +243,23 @@ impl Write {
             | Write::ClaimEvent { topic, .. }
             | Write::ReleaseEvent { topic, .. }
             | Write::Trim { topic, .. } => topic,
+        }
+    }
+
+    /// The group that is written to, where it is one.
+    pub fn group(&self) -> Option<&GroupName> {
+        match self {
+            Write::Append { .. } | Write::DeleteTopic { .. } | Write::Trim { .. } => None,
+            Write::CreateGroup { group, .. }
+            | Write::ClaimGroup { group, .. }
+            | Write::ReleaseGroup { group, .. }
+            | Write::SaveGroup { group, .. }
+            | Write::SaveCursors { group, .. }
+            | Write::SeekGroup { group, .. }
+            | Write::DeleteGroup { group, .. }
+            | Write::MarkSeen { group, .. }
+            | Write::ClaimEvent { group, .. }
+            | Write::ReleaseEvent { group, .. } => Some(group),
         }
     }
 }
@@ -408,6 +445,12 @@ pub trait Store: Send + Sync + 'static {
     /// newest `at`, that one is used again.
     fn commit(&self, batch: Vec<Write>, now_ms: u64) -> BoxFuture<'static, CommitResult>;
 
+    /// Whether batches of different topics are to be committed beside each other, each of one topic alone: for a store to
+    /// which one topic's commit is a way to go, and not a share of everybody's.
+    fn commits_topics_apart(&self) -> bool {
+        false
+    }
+
     /// All topics there are, by name, in order.
     fn topics(&self) -> BoxFuture<'static, Result<Vec<(TopicName, TopicState)>, StoreError>>;
 
@@ -467,6 +510,16 @@ pub trait Store: Send + Sync + 'static {
         id: &str,
         now_ms: u64,
     ) -> BoxFuture<'static, Result<bool, StoreError>>;
+
+    /// The part of the store that several gateways share; `None` where this process is the only one.
+    fn cluster(&self) -> Option<Arc<dyn Cluster>> {
+        None
+    }
+
+    /// Whether other gateways may write to this topic and claim its groups.
+    fn shares(&self, _topic: &TopicName) -> bool {
+        self.cluster().is_some()
+    }
 
     /// Whether the store can take writes, for `/readyz`; the error says what is wrong.
     fn ready(&self) -> BoxFuture<'static, Result<(), StoreError>>;

@@ -1,8 +1,11 @@
 //! What every store does alike when it puts events into a log: numbers, arrival times, partitions and known ids.
 //! Written once, so that two stores cannot come to differ in it.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+
+use serde_json::value::RawValue;
 
 use super::{Appended, Refused};
 use crate::domain::{Event, NewEvent, Place, TopicName, partition_of};
@@ -63,17 +66,18 @@ pub(crate) enum Verdict {
 }
 
 /// Looks at the ids of a [`super::Write::Append`] before anything of it is done. `find` gives the kept event of an id.
-pub(crate) fn judge_append<E>(
-    events: &[NewEvent],
+pub(crate) fn judge_append<N: Borrow<NewEvent>, E>(
+    events: &[N],
     mut find: impl FnMut(&str) -> Result<Option<Arc<Event>>, E>,
 ) -> Result<Result<Vec<Verdict>, Refused>, E> {
     let conflict = |id: &str| Ok(Err(Refused::Conflict { id: id.into() }));
-    if !events.iter().any(|event| event.id_given) {
+    let all = || events.iter().map(Borrow::<NewEvent>::borrow);
+    if !all().any(|event| event.id_given) {
         return Ok(Ok(vec![Verdict::Place; events.len()]));
     }
     let mut ids = HashSet::with_capacity(events.len());
     let mut verdicts = Vec::with_capacity(events.len());
-    for event in events {
+    for event in all() {
         if !ids.insert(&*event.id) {
             return conflict(&event.id);
         }
@@ -89,28 +93,50 @@ pub(crate) fn judge_append<E>(
 
 /// Puts dead letters at the end of their log, those left out that it has already, whatever their payload: a dead
 /// letter's id says which event of which group it stands for. `find` gives the seq of an id, `put` takes what is new.
-pub(crate) fn place_dead_letters<E>(
-    letters: &[NewEvent],
+pub(crate) fn place_dead_letters<N: Borrow<NewEvent>, E>(
+    letters: &[N],
     mut find: impl FnMut(&str) -> Result<Option<u64>, E>,
-    mut put: impl FnMut(&NewEvent) -> Result<Arc<Event>, E>,
+    mut put: impl FnMut(&N) -> Result<Arc<Event>, E>,
 ) -> Result<Vec<Appended>, E> {
     let mut placed: HashMap<&str, u64> = HashMap::with_capacity(letters.len());
     let mut answers = Vec::with_capacity(letters.len());
     for letter in letters {
-        let known = match placed.get(&*letter.id) {
+        let id: &str = &letter.borrow().id;
+        let known = match placed.get(id) {
             Some(seq) => Some(*seq),
-            None => find(&letter.id)?,
+            None => find(id)?,
         };
         answers.push(match known {
             Some(seq) => Appended::Known { seq },
             None => {
                 let event = put(letter)?;
-                placed.insert(&letter.id, event.seq);
+                placed.insert(id, event.seq);
                 Appended::New(event)
             }
         });
     }
     Ok(answers)
+}
+
+/// A dead letter that is too large for its store: `original` keeps all but its payload, and `err` says so.
+pub(crate) fn without_original_payload(letter: &NewEvent) -> NewEvent {
+    type Raw<'a> = BTreeMap<String, &'a RawValue>;
+    let shortened = || {
+        let mut record: Raw<'_> = serde_json::from_str(&letter.payload).ok()?;
+        let mut original: Raw<'_> = serde_json::from_str(record.get("original")?.get()).ok()?;
+        original.remove("payload");
+        let original = serde_json::value::to_raw_value(&original).ok()?;
+        let err: String = serde_json::from_str(record.get("err")?.get()).ok()?;
+        let err =
+            serde_json::value::to_raw_value(&format!("{err} (the payload is too large for a dead letter)")).ok()?;
+        record.insert("original".into(), &original);
+        record.insert("err".into(), &err);
+        serde_json::to_string(&record).ok()
+    };
+    NewEvent {
+        payload: shortened().unwrap_or_else(|| "null".into()).into(),
+        ..letter.clone()
+    }
 }
 
 /// A write to a group needs the newest claim; anything else is not the owner's.
@@ -167,7 +193,7 @@ mod tests {
         let topic = "t".parse().unwrap();
         let known = Arc::new(LogEnd::new(1).place(&topic, &event("a", "1"), 1));
         let judge = |events: &[NewEvent]| {
-            judge_append::<Infallible>(events, |id| Ok((id == "a").then(|| Arc::clone(&known)))).unwrap()
+            judge_append::<_, Infallible>(events, |id| Ok((id == "a").then(|| Arc::clone(&known)))).unwrap()
         };
         assert_eq!(
             judge(&[event("a", "1"), event("b", "2")]).unwrap(),

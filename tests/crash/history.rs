@@ -27,6 +27,8 @@ struct Delivered {
 
 pub struct History {
     pub topic: &'static str,
+    /// Whether the store is unavailable at times: then a request may be answered so, and nothing is known of it.
+    pub store_fails: bool,
     pub sent: u64,
     published: HashMap<u64, (String, String)>,
     delivered: HashMap<u64, Delivered>,
@@ -41,6 +43,7 @@ impl History {
     pub fn new(topic: &'static str) -> History {
         History {
             topic,
+            store_fails: false,
             sent: 0,
             published: HashMap::new(),
             delivered: HashMap::new(),

@@ -12,18 +12,23 @@ pub struct Process {
 
 impl Process {
     /// Starts it on a folder, and waits until it listens.
+    #[allow(dead_code, reason = "not all test programs that share this keep events in folders")]
     pub fn start(folder: &Path) -> Process {
         let path = format!("store.path={}", folder.join("data").display());
+        Process::start_with(folder, &[&path, "topic=[{name=\"crash.os\",durability=\"os\"}]"])
+    }
+
+    /// Starts it with these settings, and waits until it listens.
+    pub fn start_with(folder: &Path, settings: &[&str]) -> Process {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
         command.arg("serve").current_dir(folder);
-        for set in [
-            path.as_str(),
+        let always = [
             "gateway.listen=127.0.0.1:0",
             "replay.listen=off",
             "limits.connection=off",
             "limits.topic=off",
-            "topic=[{name=\"crash.os\",durability=\"os\"}]",
-        ] {
+        ];
+        for set in always.iter().chain(settings) {
             command.args(["--set", set]);
         }
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -40,11 +45,18 @@ impl Process {
             said.push('\n');
         };
         // It must not block on a full pipe.
-        std::thread::spawn(move || lines.for_each(drop));
+        let told = std::env::var_os("RUST_LOG").is_some();
+        std::thread::spawn(move || {
+            lines
+                .map_while(Result::ok)
+                .filter(|_| told)
+                .for_each(|line| eprintln!("{line}"))
+        });
         Process { child, address }
     }
 
     /// The process's id.
+    #[allow(dead_code, reason = "not all test programs that share this need it")]
     pub fn id(&self) -> u32 {
         self.child.id()
     }

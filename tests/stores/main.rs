@@ -10,5 +10,7 @@
 mod bench;
 mod faults;
 mod model;
+#[path = "../replica_set/mod.rs"]
+mod replica_set;
 mod stores;
 mod suite;

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::BoxFuture;
 use tempfile::TempDir;
 use tidegate::domain::{Durability, TopicSettings, partition_of};
-use tidegate::store::{EmbeddedStore, MemoryStore, RoutedStore, Store, StoreOptions};
+use tidegate::store::{EmbeddedStore, MemoryStore, MongoStore, RoutedStore, Store, StoreOptions};
 
 use crate::bench::Factory;
+use crate::replica_set;
 
 struct Memory;
 
@@ -24,6 +25,24 @@ impl Factory for Memory {
 
 mod memory {
     crate::suite::every_case!(super::Memory);
+}
+
+/// In memory, for several gateways of one process.
+struct SharedMemory;
+
+impl Factory for SharedMemory {
+    fn open(&self, options: StoreOptions) -> BoxFuture<'_, Arc<dyn Store>> {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::shared(options));
+        Box::pin(async { store })
+    }
+
+    fn reopen(&self, _: Arc<dyn Store>, _: StoreOptions) -> BoxFuture<'_, Option<Arc<dyn Store>>> {
+        Box::pin(async { None })
+    }
+}
+
+mod shared_memory {
+    crate::suite::every_case!(super::SharedMemory);
 }
 
 /// In a folder of its own, which goes with it.
@@ -88,4 +107,39 @@ impl Factory for Routed {
 
 mod routed {
     crate::suite::every_case!(super::Routed::default());
+}
+
+/// In a database of its own, on a server that all share.
+struct Mongo {
+    database: String,
+}
+
+impl Mongo {
+    fn new() -> Mongo {
+        Mongo {
+            database: replica_set::new_database(),
+        }
+    }
+}
+
+impl Factory for Mongo {
+    fn open(&self, options: StoreOptions) -> BoxFuture<'_, Arc<dyn Store>> {
+        Box::pin(async move {
+            let store = MongoStore::open(replica_set::shared(), &self.database, options)
+                .await
+                .unwrap();
+            Arc::new(store) as Arc<dyn Store>
+        })
+    }
+
+    fn reopen(&self, store: Arc<dyn Store>, options: StoreOptions) -> BoxFuture<'_, Option<Arc<dyn Store>>> {
+        Box::pin(async move {
+            store.close().await.unwrap();
+            Some(self.open(options).await)
+        })
+    }
+}
+
+mod mongodb {
+    crate::suite::every_case!(super::Mongo::new());
 }

@@ -1,12 +1,14 @@
 //! StoreActor: the only writer.
 //!
 //! What piles up while a commit runs is the next commit: so the cost of an fsync is shared by more events as the load
-//! rises, and an idle gateway answers at once. One commit runs at a time. The store gets a deadline from outside: when it
-//! is over, clients are told so at once, and nothing new is taken until the store comes back.
+//! rises, and an idle gateway answers at once. One commit runs at a time; for a store that asks for it, one of each topic,
+//! so that a topic that is slow holds up no other. The store gets a deadline from outside: when it is over, clients are
+//! told so at once, and nothing new is taken (of that topic) until the store comes back.
 
 mod completion;
 mod queue;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,7 +24,7 @@ use super::handle::{Admitted, Bounds, Gate, Handle, Permit};
 use super::messages::{AppendEvents, Flush, Perform, SaveCursors};
 use super::supervision::{Faults, Supervision};
 use crate::clock::Clock;
-use crate::domain::NewEvent;
+use crate::domain::{NewEvent, TopicName};
 use crate::store::{CommitResult, Store, StoreError, Write};
 use crate::telemetry::Metrics;
 
@@ -36,6 +38,8 @@ pub(super) const TOPIC_SHARE: Bounds = Bounds {
     messages: BOUNDS.messages / 4,
     bytes: BOUNDS.bytes / 4,
 };
+/// How many topics are committed beside each other at most.
+const COMMITS_MAX: usize = 64;
 /// How long a commit may take before its clients are told that the store is unavailable.
 pub const COMMIT_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -51,6 +55,27 @@ struct Pending {
     _permits: Option<Arc<[Permit]>>,
 }
 
+impl Pending {
+    /// How many events it appends.
+    fn events(&self) -> usize {
+        match &self.write {
+            Write::Append { events, .. } => events.len(),
+            _ => 0,
+        }
+    }
+}
+
+/// A commit under way.
+struct Running {
+    began: Instant,
+    /// Whether it is over its deadline.
+    stalled: bool,
+    /// In the order of its writes.
+    completions: Vec<Completion>,
+    /// Commits beside each other are bounded together, by the places that they keep.
+    _permits: Vec<Arc<[Permit]>>,
+}
+
 /// The only writer. See the [module](self).
 pub struct StoreActor {
     store: Arc<dyn Store>,
@@ -59,11 +84,11 @@ pub struct StoreActor {
     supervision: Arc<Supervision>,
     faults: Faults,
     queue: Queue,
-    /// The running commit's completions, in the order of its writes.
-    in_flight: Option<Vec<Completion>>,
-    /// When the running commit is over its deadline.
-    deadline: Option<Instant>,
-    /// Set while a commit is over its deadline; shared with `/readyz`.
+    /// The commits that run: one, of no topic in particular, or one for each topic.
+    running: HashMap<Option<TopicName>, Running>,
+    /// When a commit was done last.
+    answered: Instant,
+    /// Set while a commit is over its deadline and no other was done since it began; shared with `/readyz`.
     stalled: Arc<AtomicBool>,
     flushes: Vec<oneshot::Sender<()>>,
 }
@@ -88,8 +113,8 @@ impl StoreActor {
             supervision,
             faults,
             queue: Queue::default(),
-            in_flight: None,
-            deadline: None,
+            running: HashMap::new(),
+            answered: Instant::now(),
             stalled,
             flushes: Vec::new(),
         });
@@ -97,51 +122,76 @@ impl StoreActor {
     }
 
     fn enqueue(&mut self, pending: Pending) {
-        if self.stalled.load(Ordering::Relaxed) {
+        let of_topic = || self.running.get(&Some(pending.write.topic().clone()));
+        if self
+            .running
+            .get(&None)
+            .or_else(of_topic)
+            .is_some_and(|commit| commit.stalled)
+        {
             pending.completion.finish(Err(stalled_error()));
             return;
         }
         self.queue.push(pending);
     }
 
-    /// Starts a commit with what waits, unless one runs.
+    /// Starts commits with what waits, as many as may run.
     fn commit_next(&mut self, ctx: &mut Context<Self>) {
-        if self.in_flight.is_some() {
-            return;
+        if self.store.commits_topics_apart() {
+            while self.running.len() < COMMITS_MAX
+                && let Some((topic, pending)) = self.queue.next_apart()
+            {
+                self.commit(Some(topic), pending, ctx);
+            }
+        } else if self.running.is_empty() && !self.queue.is_empty() {
+            let pending = self.queue.next_commit();
+            self.commit(None, pending, ctx);
         }
-        if self.queue.is_empty() {
+        if self.running.is_empty() && self.queue.is_empty() {
             for flushed in self.flushes.drain(..) {
                 let _ = flushed.send(());
             }
-            return;
         }
-        let (mut writes, mut completions, mut events) = (Vec::new(), Vec::new(), 0);
-        for pending in self.queue.next_commit() {
-            events += match &pending.write {
-                Write::Append { events, .. } => events.len(),
-                _ => 0,
-            };
+    }
+
+    fn commit(&mut self, topic: Option<TopicName>, pending: Vec<Pending>, ctx: &mut Context<Self>) {
+        let (mut writes, mut completions, mut permits, mut events) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        for pending in pending {
+            events += pending.events();
             writes.push(pending.write);
             completions.push(pending.completion);
+            permits.extend(pending._permits.filter(|_| topic.is_some()));
         }
-        self.in_flight = Some(completions);
         let began = Instant::now();
-        self.deadline = Some(began + COMMIT_DEADLINE);
+        let running = Running {
+            began,
+            stalled: false,
+            completions,
+            _permits: permits,
+        };
+        self.running.insert(topic.clone(), running);
         let commit = self.store.commit(writes, self.clock.now_ms());
         ctx.spawn(commit.into_actor(self).map(move |result, actor, ctx| {
             actor.metrics.commit_took(began.elapsed(), events);
             actor.faults.at("store.committed");
-            actor.committed(result);
+            actor.committed(topic, result);
             actor.commit_next(ctx);
         }));
     }
 
-    fn committed(&mut self, result: CommitResult) {
+    fn committed(&mut self, topic: Option<TopicName>, result: CommitResult) {
+        let completions = self
+            .running
+            .remove(&topic)
+            .map(|commit| commit.completions)
+            .unwrap_or_default();
+        self.answered = Instant::now();
         if self.stalled.swap(false, Ordering::Relaxed) {
             tracing::warn!("the store answers again");
         }
-        self.deadline = None;
-        let completions = self.in_flight.take().unwrap_or_default();
+        if let Some(topic) = topic {
+            self.queue.came_back(topic);
+        }
         match result {
             Ok(results) => completion::finish_all(completions, results),
             Err(error) => {
@@ -154,19 +204,28 @@ impl StoreActor {
     }
 
     /// Tells everyone who waits that the store does not answer. What it does later still counts.
-    fn check_deadline(&mut self) {
-        if self.deadline.is_none_or(|deadline| Instant::now() < deadline) {
-            return;
-        }
-        self.deadline = None;
-        tracing::error!(
-            seconds = COMMIT_DEADLINE.as_secs(),
-            "the store has not answered a commit in time"
-        );
-        self.stalled.store(true, Ordering::Relaxed);
-        self.in_flight.iter_mut().flatten().for_each(Completion::stalled);
-        for pending in self.queue.drain() {
-            pending.completion.finish(Err(stalled_error()));
+    fn check_deadlines(&mut self) {
+        for (topic, commit) in &mut self.running {
+            if commit.stalled || commit.began.elapsed() < COMMIT_DEADLINE {
+                continue;
+            }
+            commit.stalled = true;
+            commit.completions.iter_mut().for_each(Completion::stalled);
+            tracing::error!(
+                topic = topic.as_ref().map(TopicName::as_str),
+                seconds = COMMIT_DEADLINE.as_secs(),
+                "the store has not answered a commit in time"
+            );
+            if self.answered <= commit.began {
+                self.stalled.store(true, Ordering::Relaxed);
+            }
+            let waiting: Vec<Pending> = match topic {
+                Some(topic) => self.queue.drain_topic(topic).into(),
+                None => self.queue.drain().collect(),
+            };
+            for pending in waiting {
+                pending.completion.finish(Err(stalled_error()));
+            }
         }
     }
 }
@@ -180,7 +239,7 @@ impl Actor for StoreActor {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         // One timer for all commits: actix polls every future of an actor at every wake.
-        ctx.run_interval(Duration::from_secs(1), |actor, _| actor.check_deadline());
+        ctx.run_interval(Duration::from_secs(1), |actor, _| actor.check_deadlines());
     }
 
     fn stopped(&mut self, _: &mut Context<Self>) {

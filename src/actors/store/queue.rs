@@ -1,24 +1,28 @@
 //! What waits to be written. Topics take turns: one that is flooded fills its own line, and a write of another one is
 //! in the next commit all the same.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::Pending;
 use crate::domain::TopicName;
 
 /// A commit takes no more than this at once, so that one large one does not hold up the rest.
 const COMMIT_WRITES_MAX: usize = 4_096;
+const COMMIT_EVENTS_MAX: usize = 2_048;
 const COMMIT_BYTES_MAX: usize = 4 << 20;
 /// What a topic may put into a commit before it is the next one's turn.
 const TURN_WRITES: usize = 64;
+const TURN_EVENTS: usize = 256;
 const TURN_BYTES: usize = 256 << 10;
 
 /// The lines of the topics that wait.
 #[derive(Default)]
 pub(super) struct Queue {
     lines: HashMap<TopicName, VecDeque<Pending>>,
-    /// Each topic with a line, once; the first one is next.
+    /// Each topic with a line, once; the first one is next. One whose commit is under way has none.
     turns: VecDeque<TopicName>,
+    /// The topics whose commits are under way, each of one topic alone.
+    apart: HashSet<TopicName>,
 }
 
 impl Queue {
@@ -27,22 +31,52 @@ impl Queue {
         match self.lines.get_mut(topic) {
             Some(line) => line.push_back(pending),
             None => {
-                self.turns.push_back(topic.clone());
+                if !self.apart.contains(topic) {
+                    self.turns.push_back(topic.clone());
+                }
                 self.lines.insert(topic.clone(), VecDeque::from([pending]));
             }
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.turns.is_empty()
+        self.lines.is_empty()
+    }
+
+    /// What the next commit of one topic alone is to write. The topic has no turn before [`Queue::came_back`].
+    pub(super) fn next_apart(&mut self) -> Option<(TopicName, Vec<Pending>)> {
+        let topic = self.turns.pop_front()?;
+        let line = self.lines.get_mut(&topic)?;
+        let (mut taken, mut bytes) = (Vec::new(), 0);
+        while taken.len() < COMMIT_WRITES_MAX
+            && bytes < COMMIT_BYTES_MAX
+            && let Some(pending) = line.pop_front()
+        {
+            bytes += pending.bytes;
+            taken.push(pending);
+        }
+        if line.is_empty() {
+            self.lines.remove(&topic);
+        }
+        self.apart.insert(topic.clone());
+        Some((topic, taken))
+    }
+
+    /// A topic's own commit is done.
+    pub(super) fn came_back(&mut self, topic: TopicName) {
+        self.apart.remove(&topic);
+        if self.lines.contains_key(&topic) {
+            self.turns.push_back(topic);
+        }
     }
 
     /// What the next commit is to write: each topic's writes in their order, and side by side.
     pub(super) fn next_commit(&mut self) -> Vec<Pending> {
         let mut taken: Vec<Vec<Pending>> = Vec::new();
         let mut places: HashMap<TopicName, usize> = HashMap::new();
-        let (mut writes, mut bytes) = (0, 0);
+        let (mut writes, mut events, mut bytes) = (0, 0, 0);
         while writes < COMMIT_WRITES_MAX
+            && events < COMMIT_EVENTS_MAX
             && bytes < COMMIT_BYTES_MAX
             && let Some(topic) = self.turns.pop_front()
         {
@@ -53,16 +87,19 @@ impl Queue {
             let Some((line, own)) = self.lines.get_mut(&topic).zip(taken.get_mut(place)) else {
                 continue;
             };
-            let (mut turn_writes, mut turn_bytes) = (0, 0);
+            let (mut turn_writes, mut turn_events, mut turn_bytes) = (0, 0, 0);
             while turn_writes < TURN_WRITES
+                && turn_events < TURN_EVENTS
                 && turn_bytes < TURN_BYTES
                 && let Some(pending) = line.pop_front()
             {
                 turn_writes += 1;
+                turn_events += pending.events();
                 turn_bytes += pending.bytes;
                 own.push(pending);
             }
             writes += turn_writes;
+            events += turn_events;
             bytes += turn_bytes;
             if line.is_empty() {
                 self.lines.remove(&topic);
@@ -71,6 +108,11 @@ impl Queue {
             }
         }
         taken.into_iter().flatten().collect()
+    }
+
+    /// What waits of one topic, whose commit is under way.
+    pub(super) fn drain_topic(&mut self, topic: &TopicName) -> VecDeque<Pending> {
+        self.lines.remove(topic).unwrap_or_default()
     }
 
     /// Everything, each topic's writes in their order.
@@ -126,6 +168,27 @@ mod tests {
             );
             assert!(total < COMMIT_BYTES_MAX + TURN_BYTES + bytes);
         }
+    }
+
+    #[test]
+    fn topics_apart_go_beside_each_other_and_each_in_its_order() {
+        let mut queue = Queue::default();
+        for number in 0..6 {
+            queue.push(pending(["a", "b"][number % 2], number, COMMIT_BYTES_MAX / 2));
+        }
+        let (a, first) = queue.next_apart().unwrap();
+        let (b, other) = queue.next_apart().unwrap();
+        assert_eq!(names(&first), ["a g0", "a g2"]);
+        assert_eq!(names(&other), ["b g1", "b g3"]);
+        queue.push(pending("a", 6, 0));
+        queue.push(pending("c", 7, 0));
+        assert_eq!(names(&queue.next_apart().unwrap().1), ["c g7"]);
+        assert!(queue.next_apart().is_none(), "all are under way");
+        queue.came_back(a);
+        assert_eq!(names(&queue.next_apart().unwrap().1), ["a g4", "a g6"]);
+        assert_eq!(names(&Vec::from(queue.drain_topic(&b))), ["b g5"]);
+        queue.came_back(b);
+        assert!(queue.next_apart().is_none() && queue.is_empty());
     }
 
     #[test]
