@@ -6,18 +6,10 @@
 #[allow(dead_code)]
 mod support;
 
-<<<<<<< HEAD
-#[path = "../docs/blocks.rs"]
-#[allow(dead_code)]
-mod blocks;
-
-mod all_doors;
-=======
 mod all_doors;
 #[path = "../docs/blocks.rs"]
 #[allow(dead_code)]
 mod blocks;
->>>>>>> main
 mod door;
 mod http;
 mod issuer;
