@@ -16,6 +16,9 @@ const RIGHTS: [(&str, &str); 4] = [
     ("metrics", "metrics"),
 ];
 
+/// These show everybody what they may see, which may be nothing; what that is has tests of its own.
+const LISTINGS: [&str; 3] = ["/cursors", "/groups", "/topics"];
+
 /// A path of the description with its examples in it, as it is asked for.
 fn address_of(path: &str, operation: &Value) -> String {
     let (mut path, mut query) = (path.to_owned(), Vec::new());
@@ -65,9 +68,14 @@ async fn no_door_opens_without_the_right_that_it_names() {
                     .filter(|(right, _)| !(needed == "metrics" && *right == "admin"))
                     .map(|(_, scope)| *scope)
                     .collect();
+                let refused = if LISTINGS.contains(&path.as_str()) && method == "get" {
+                    200
+                } else {
+                    403
+                };
                 assert_eq!(
                     status(address, &line, Some(&all_but)).await,
-                    403,
+                    refused,
                     "{line} without {needed}"
                 );
                 let only: Vec<&str> = only.iter().map(|(_, scope)| *scope).collect();

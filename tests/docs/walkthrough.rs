@@ -87,6 +87,8 @@ fn serve_in(folder: &Path, command: &str) -> (Running, String) {
 }
 
 fn run(commands: &str, folder: &Path, url: &str) -> String {
+    let address = url.trim_start_matches("ws://").trim_end_matches("/ws");
+    let commands = &commands.replace("127.0.0.1:8090", address);
     let output = Command::new("timeout")
         .args(["60", "bash", "-euo", "pipefail", "-c", &with_this_build(commands)])
         .current_dir(folder)
