@@ -5,6 +5,7 @@
 #[path = "../crash/clients.rs"]
 #[allow(dead_code, reason = "shared")]
 mod clients;
+mod documents;
 mod gateway_killed;
 #[path = "../crash/history.rs"]
 mod history;
@@ -12,6 +13,8 @@ mod history;
 mod process;
 #[path = "../replica_set/mod.rs"]
 mod replica_set;
+
+mod writers;
 
 use crate::process::Process;
 
