@@ -9,6 +9,7 @@ mod documents;
 mod gateway_killed;
 #[path = "../crash/history.rs"]
 mod history;
+mod primary_lost;
 #[path = "../crash/process.rs"]
 mod process;
 #[path = "../replica_set/mod.rs"]
