@@ -15,6 +15,8 @@ use crate::{gateway, replica_set};
 
 /// How long after the election publishing must go on.
 const AFTER_ELECTION: Duration = Duration::from_secs(5);
+/// The same where the old primary is frozen: now and then the driver gives up what it asked it last only after 12 s.
+const AFTER_FREEZE: Duration = Duration::from_secs(20);
 /// How long anything may take.
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -34,7 +36,7 @@ async fn answered(count: &mut watch::Receiver<u64>, more: u64) {
         .unwrap();
 }
 
-async fn lose_primaries(loss: Loss) {
+async fn lose_primaries(loss: Loss, most: Duration) {
     let rounds = std::env::var("TIDEGATE_FAILOVERS").map_or(10, |text| text.parse::<u64>().expect("a number"));
     let folder = tempfile::tempdir().unwrap();
     let mut set = ReplicaSet::start(3, 1_000).await;
@@ -62,7 +64,7 @@ async fn lose_primaries(loss: Loss) {
         answered(&mut count, 10).await;
         longest = longest.max(began.elapsed());
         assert!(
-            began.elapsed() < AFTER_ELECTION,
+            began.elapsed() < most,
             "round {round}: publishing went on {:?} after the election of {elected}",
             began.elapsed()
         );
@@ -90,10 +92,10 @@ async fn lose_primaries(loss: Loss) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_that_is_killed_costs_nothing_that_was_answered() {
-    lose_primaries(Loss::Killed).await;
+    lose_primaries(Loss::Killed, AFTER_ELECTION).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_that_is_frozen_costs_nothing_that_was_answered() {
-    lose_primaries(Loss::Frozen).await;
+    lose_primaries(Loss::Frozen, AFTER_FREEZE).await;
 }
