@@ -8,6 +8,7 @@ pub mod handle;
 pub mod limiter;
 pub mod messages;
 pub mod meter;
+pub mod node;
 pub mod registry;
 pub mod reply;
 pub mod shared;

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use super::connection::Connections;
 use super::messages::{Perform, PerformResult};
+use super::node::Node;
 use super::registry::Registry;
 use super::subscription::Estates;
 use super::supervision::{Faults, Supervision};
@@ -15,6 +16,7 @@ use super::writer::Writer;
 use crate::auth::Authenticator;
 use crate::clock::Clock;
 use crate::config::{Config, Live};
+use crate::domain::TopicName;
 use crate::store::{Store, StoreError, Write};
 use crate::telemetry::Metrics;
 
@@ -25,6 +27,8 @@ pub struct Timing {
     pub ping: Duration,
     /// How long the head of a request may take.
     pub request_head: Duration,
+    /// How often a gateway looks what others on its store did.
+    pub poll: Duration,
 }
 
 impl Default for Timing {
@@ -32,6 +36,7 @@ impl Default for Timing {
         Timing {
             ping: Duration::from_secs(15),
             request_head: Duration::from_secs(10),
+            poll: Duration::from_secs(1),
         }
     }
 }
@@ -51,6 +56,8 @@ pub struct Shared {
     pub metrics: Metrics,
     /// For reading. Writes go through [`Shared::writer`].
     pub store: Arc<dyn Store>,
+    /// This gateway among others; none where the store is this process's own.
+    pub node: Option<Arc<Node>>,
     /// The only writer.
     pub writer: Writer,
     /// Who died lately.
@@ -84,6 +91,11 @@ impl Shared {
     /// Whether the gateway takes no new work.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Where other gateways may claim the groups of this topic: this one among them.
+    pub fn node_of(&self, topic: &TopicName) -> Option<&Arc<Node>> {
+        self.node.as_ref().filter(|_| self.store.shares(topic))
     }
 
     /// Writes one thing and waits for it to be durable. The store's actor keeps the deadline.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::shared::Shared;
 use super::store::{COMMIT_DEADLINE, store_unavailable};
 use super::topic::Tail;
-use crate::domain::{PartitionCursor, StartFrom, TopicName};
+use crate::domain::{Event, PartitionCursor, StartFrom, TopicName};
 use crate::protocol::{ErrorCode, Failure};
 use crate::store::{Store, StoreError};
 
@@ -20,6 +20,27 @@ pub(crate) async fn within_deadline<T>(read: impl Future<Output = Result<T, Stor
     result.map_err(|error| store_unavailable(&error))
 }
 
+/// Reads the log from a seq on. The answer is what there is, and up to where nothing else is kept: below `from` where
+/// nothing can be seen from there on yet.
+pub(super) async fn read_log(
+    store: Arc<dyn Store>,
+    topic: TopicName,
+    from: u64,
+    max_events: usize,
+    max_bytes: usize,
+) -> Result<(Vec<Arc<Event>>, u64), StoreError> {
+    let events = store.read(&topic, from, max_events, max_bytes).await?;
+    if let Some(last) = events.last() {
+        let upto = last.seq;
+        return Ok((events, upto));
+    }
+    // Only what the store itself had given out before a look that finds nothing is gone for good.
+    let tail = store.topic(&topic).await?.map_or(0, |state| state.tail);
+    let events = store.read(&topic, from, max_events, max_bytes).await?;
+    let upto = events.last().map_or(tail, |last| last.seq);
+    Ok((events, upto))
+}
+
 /// The last seq that a subscription does not get.
 pub(super) async fn start_seq(
     shared: Arc<Shared>,
@@ -29,6 +50,11 @@ pub(super) async fn start_seq(
 ) -> Result<u64, Failure> {
     let store = &shared.store;
     match from {
+        // Others may have published what this gateway has not heard of yet.
+        StartFrom::Latest if store.shares(&topic) => {
+            let state = within_deadline(store.topic(&topic)).await?;
+            Ok(state.map_or(0, |state| state.tail).max(tail.seq()))
+        }
         StartFrom::Latest => Ok(tail.seq()),
         StartFrom::Earliest => {
             let state = within_deadline(store.topic(&topic)).await?;

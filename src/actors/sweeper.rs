@@ -3,6 +3,7 @@
 //!
 //! It is a task and no actor: nobody sends it anything. A trim takes the same way as every other write.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::messages::LogTrimmed;
@@ -17,19 +18,32 @@ use crate::store::{TopicState, Write, Written};
 pub(crate) async fn run(shared: Arc<Shared>) {
     let mut due = tokio::time::interval(shared.config.store.sweep_interval);
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut told = HashMap::new();
     loop {
         due.tick().await;
-        if let Err(failure) = sweep(&shared).await {
+        if let Err(failure) = sweep(&shared, &mut told).await {
             tracing::warn!(reason = %failure.msg, "retention could not run, trying again later");
         }
     }
 }
 
-async fn sweep(shared: &Arc<Shared>) -> Result<(), Failure> {
+/// `told` is where the log of each topic that runs began when its groups were told last.
+async fn sweep(shared: &Arc<Shared>, told: &mut HashMap<TopicName, u64>) -> Result<(), Failure> {
+    told.retain(|topic, _| shared.topics.running(topic).is_some());
+    // Before the look: what is told of a topic that was deleted since is of no use.
+    let deletions = shared.topics.deletions();
     for (topic, state) in within_deadline(shared.store.topics()).await? {
         let retention = shared.live.retention(&topic);
+        let mut first = state.first;
         if may_have_expired(&state, &retention) {
-            trim(shared, topic, retention).await?;
+            first = first.max(trim(shared, &topic, retention).await?);
+        }
+        // What another gateway on the store removed counts too.
+        if first > 1 && shared.topics.running(&topic).is_some() && told.get(&topic).is_none_or(|told| *told < first) {
+            tell(shared, &topic, first, deletions).await?;
+            if shared.topics.deletions() == deletions {
+                told.insert(topic, first);
+            }
         }
     }
     Ok(())
@@ -42,25 +56,31 @@ fn may_have_expired(state: &TopicState, retention: &Retention) -> bool {
         && (retention.age_ms.is_some() || over(retention.count, state.events) || over(retention.bytes, state.bytes))
 }
 
-async fn trim(shared: &Arc<Shared>, topic: TopicName, retention: Retention) -> Result<(), Failure> {
+/// The lowest seq that is kept; 0 where nothing went.
+async fn trim(shared: &Arc<Shared>, topic: &TopicName, retention: Retention) -> Result<u64, Failure> {
     let write = Write::Trim {
         topic: topic.clone(),
         retention,
     };
-    let deletions = shared.topics.deletions();
     let trimmed = shared.perform(write).await.map_err(|error| store_unavailable(&error))?;
-    let (first, events) = match trimmed {
-        Ok(Written::Trimmed { first, events }) if events > 0 => (first, events),
-        Ok(_) => return Ok(()),
+    match trimmed {
+        Ok(Written::Trimmed { first, events }) if events > 0 => {
+            tracing::debug!(%topic, events, first, "retention removed events");
+            Ok(first)
+        }
+        Ok(_) => Ok(0),
         Err(refused) => {
             tracing::warn!(%topic, %refused, "a topic could not be trimmed");
-            return Ok(());
+            Ok(0)
         }
-    };
-    tracing::debug!(%topic, events, first, "retention removed events");
-    // A topic that does not run has no groups that do: theirs is counted when they are loaded.
-    if let Some(running) = shared.topics.running(&topic) {
-        let ordinals = within_deadline(shared.store.ordinals_at(&topic, first.saturating_sub(1))).await?;
+    }
+}
+
+/// Tells the groups of a topic what is gone. One that does not run has no groups that do: theirs is counted when they are
+/// loaded.
+async fn tell(shared: &Arc<Shared>, topic: &TopicName, first: u64, deletions: u64) -> Result<(), Failure> {
+    if let Some(running) = shared.topics.running(topic) {
+        let ordinals = within_deadline(shared.store.ordinals_at(topic, first.saturating_sub(1))).await?;
         running.post(LogTrimmed {
             first,
             ordinals: ordinals.into(),

@@ -34,6 +34,25 @@ impl PartitionCursor {
         let after = self.acked.partition_point(|range| range.first <= seq);
         after > 0 && self.acked[after - 1].last >= seq
     }
+
+    /// Whether it says something of seqs above this one.
+    pub fn reaches_past(&self, tail: u64) -> bool {
+        self.floor > tail || self.acked.last().is_some_and(|range| range.last > tail)
+    }
+
+    /// Forgets what it says of seqs above this one: they were taken back, and will be given to other events. `ordinal` is
+    /// the partition's newest at the tail.
+    pub fn cut_at(&mut self, tail: u64, ordinal: u64) {
+        if self.floor > tail {
+            self.floor = tail;
+            self.floor_ordinal = ordinal;
+        }
+        self.acked.retain(|range| range.first <= tail);
+        if let Some(last) = self.acked.last_mut() {
+            last.last = last.last.min(tail);
+        }
+        self.acked_count = self.acked_count.min(ordinal.saturating_sub(self.floor_ordinal));
+    }
 }
 
 /// What a group remembers of an event that was delivered and came back.

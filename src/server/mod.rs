@@ -31,6 +31,7 @@ pub(crate) use self::api::{EXPORT_FIRST_SEQ, EXPORT_LAST_SEQ};
 pub use self::reload::Reloader;
 use self::slow_heads::{HeadWatch, NotedBody};
 use crate::actors::connection::{Connections, PeerSocket, watch};
+use crate::actors::node::{self, Node};
 use crate::actors::registry::Registry;
 use crate::actors::shared::{Shared, Timing};
 use crate::actors::store::StoreActor;
@@ -106,6 +107,8 @@ pub struct Gateway {
     certificate: Option<Arc<Certificate>>,
     /// Work beside the actors: retention, and what the command line asks for.
     tasks: Vec<tokio::task::JoinHandle<()>>,
+    /// Whether the store is to be closed at the end.
+    owns_store: bool,
 }
 
 impl Gateway {
@@ -117,6 +120,17 @@ impl Gateway {
     /// The same, with other times and with faults; for tests.
     #[doc(hidden)]
     pub async fn start_with(config: Config, timing: Timing, faults: Faults) -> Result<Gateway, ServeError> {
+        Gateway::start_on(None, config, timing, faults).await
+    }
+
+    /// The same on a store that is there already, and stays the caller's to close; for tests.
+    #[doc(hidden)]
+    pub async fn start_on(
+        given: Option<Arc<dyn Store>>,
+        config: Config,
+        timing: Timing,
+        faults: Faults,
+    ) -> Result<Gateway, ServeError> {
         match exposure(&config) {
             Exposure::Refused(why) => return Err(ServeError::Refused(why)),
             Exposure::Local => {}
@@ -141,7 +155,11 @@ impl Gateway {
             );
         }
         open_files::raise_limit(config.gateway.max_connections);
-        let (store, embedded) = open_store(&config).await?;
+        let owns_store = given.is_none();
+        let (store, embedded) = match given {
+            Some(store) => (store, None),
+            None => open_store(&config).await?,
+        };
         check_partitions(&config, store.as_ref()).await?;
         let stalled = Arc::new(AtomicBool::new(false));
         let shared_faults = faults.clone();
@@ -162,7 +180,9 @@ impl Gateway {
         let writer = Writer::new(start_writer, supervision.clone());
         let watchdog = handles.next().ok_or_else(own)?;
         let topics = Registry::new(handles.collect());
+        let node = store.cluster().map(|cluster| Arc::new(Node::new(cluster)));
         let shared = Arc::new(Shared {
+            node: node.clone(),
             live: Live::new(config.clone()),
             config,
             timing,
@@ -252,6 +272,13 @@ impl Gateway {
             surfaces.set_replay_address(address);
         }
         let mut tasks = vec![tokio::task::spawn_local(sweeper::run(shared.clone()))];
+        if let Some(node) = node {
+            // Who subscribes first finds a gateway that may own groups.
+            node.renew(&shared).await;
+            tasks.push(tokio::task::spawn_local(node::keep(shared.clone(), node.clone())));
+            tasks.push(tokio::task::spawn_local(node::watch(shared.clone(), node.clone())));
+            tasks.push(tokio::task::spawn_local(node::poll(shared.clone(), node)));
+        }
         if let Some(embedded) = embedded {
             match control::listen(&shared.config.store.path) {
                 Ok(listener) => tasks.push(tokio::task::spawn_local(control::run(listener, embedded))),
@@ -268,6 +295,7 @@ impl Gateway {
             arbiters,
             certificate,
             tasks,
+            owns_store,
         })
     }
 
@@ -299,6 +327,7 @@ impl Gateway {
             server,
             arbiters,
             tasks,
+            owns_store,
             ..
         } = self;
         let handle = server.handle();
@@ -313,7 +342,12 @@ impl Gateway {
             result = &mut running => result?,
             () = drain => {}
         }
-        shutdown::close_store(&shared).await;
+        if let Some(node) = &shared.node {
+            node.end(shared.config.gateway.shutdown_grace.mul_f64(0.1)).await;
+        }
+        if owns_store {
+            shutdown::close_store(&shared).await;
+        }
         for arbiter in arbiters {
             arbiter.stop();
         }

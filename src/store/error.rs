@@ -1,5 +1,6 @@
 //! What can go wrong in a store.
 
+use super::OwnerId;
 use crate::domain::GroupName;
 
 /// The store as a whole could not do it. The batch may or may not have happened.
@@ -28,6 +29,14 @@ pub enum Refused {
     /// The group was claimed by somebody else since.
     #[error("the group was taken over by another owner")]
     Fenced,
+    /// Another owner holds the group.
+    #[error("the group is held by another gateway ({owner}), for {left_ms} ms at least")]
+    Held {
+        /// Who.
+        owner: OwnerId,
+        /// How long its lease still lasts, by the store's clock.
+        left_ms: u64,
+    },
     /// There is no such group.
     #[error("there is no group {0}")]
     NoSuchGroup(GroupName),

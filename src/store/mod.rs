@@ -21,7 +21,9 @@
 //!
 //! *Groups.* A group belongs to a topic, which may not exist yet. Every claim gives a group a new epoch; a write with any
 //! other is refused and changes nothing. Epochs only rise, also over a group that was removed and made again: who owned
-//! the old one cannot write to the new one.
+//! the old one cannot write to the new one. In a store that several gateways share ([`Store::shares`]) a claim is refused
+//! while another owner's lease lasts ([`Cluster`]); in any other there is one process, and the claim of a dead one must
+//! not hold up the next: it is simply taken over.
 //!
 //! *Marks and claims.* A mark ([`Write::MarkSeen`]) says that a group's consumer has handled an event, until the mark is
 //! over. A claim ([`Write::ClaimEvent`]) says that somebody is handling it now, so that nobody else does at the same time:
@@ -34,6 +36,7 @@
 //! several share must keep them until they are over. Both go with their group.
 
 mod claims;
+mod cluster;
 mod embedded;
 mod error;
 mod memory;
@@ -50,6 +53,7 @@ use crate::domain::{
     CursorUpdate, Event, GroupName, GroupSettings, NewEvent, PartitionCursor, Retention, Retry, TopicName,
     TopicSettings,
 };
+pub use cluster::{Cluster, Holder, OwnerId, TopicMoved};
 pub use embedded::{Copied, EmbeddedStore, Findings, FolderError, OpenError, Repaired, check_folder, repair_folder};
 pub use error::{Refused, StoreError};
 pub use memory::MemoryStore;
@@ -102,12 +106,24 @@ pub enum Write {
         /// Where it begins: one for each partition, in their order.
         cursors: Vec<PartitionCursor>,
     },
-    /// Makes the caller the one who may write to the group. Answer: [`Written::Epoch`].
+    /// Makes the caller the one who may write to the group. Answer: [`Written::Epoch`]. Refused ([`Refused::Held`]) where
+    /// the store is shared and another owner holds it; a lease that is over is removed on the way.
     ClaimGroup {
         /// Of which topic.
         topic: TopicName,
         /// Which group.
         group: GroupName,
+        /// Who claims it.
+        owner: OwnerId,
+    },
+    /// Gives a claim up: the group is free at once. Answer: [`Written::Done`].
+    ReleaseGroup {
+        /// Of which topic.
+        topic: TopicName,
+        /// Which group.
+        group: GroupName,
+        /// The caller's claim.
+        epoch: u64,
     },
     /// Changes a group's settings and pause state. Answer: [`Written::Done`].
     SaveGroup {
@@ -217,6 +233,7 @@ impl Write {
             Write::Append { topic, .. }
             | Write::CreateGroup { topic, .. }
             | Write::ClaimGroup { topic, .. }
+            | Write::ReleaseGroup { topic, .. }
             | Write::SaveGroup { topic, .. }
             | Write::SaveCursors { topic, .. }
             | Write::SeekGroup { topic, .. }
@@ -235,6 +252,7 @@ impl Write {
             Write::Append { .. } | Write::DeleteTopic { .. } | Write::Trim { .. } => None,
             Write::CreateGroup { group, .. }
             | Write::ClaimGroup { group, .. }
+            | Write::ReleaseGroup { group, .. }
             | Write::SaveGroup { group, .. }
             | Write::SaveCursors { group, .. }
             | Write::SeekGroup { group, .. }
@@ -492,6 +510,16 @@ pub trait Store: Send + Sync + 'static {
         id: &str,
         now_ms: u64,
     ) -> BoxFuture<'static, Result<bool, StoreError>>;
+
+    /// The part of the store that several gateways share; `None` where this process is the only one.
+    fn cluster(&self) -> Option<Arc<dyn Cluster>> {
+        None
+    }
+
+    /// Whether other gateways may write to this topic and claim its groups.
+    fn shares(&self, _topic: &TopicName) -> bool {
+        self.cluster().is_some()
+    }
 
     /// Whether the store can take writes, for `/readyz`; the error says what is wrong.
     fn ready(&self) -> BoxFuture<'static, Result<(), StoreError>>;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, join};
 
 use super::{
-    CommitResult, GroupState, LineRange, Lines, MemoryStore, Store, StoreError, StoreOptions, TopicRules, TopicState,
-    Write,
+    Cluster, CommitResult, GroupState, LineRange, Lines, MemoryStore, Store, StoreError, StoreOptions, TopicRules,
+    TopicState, Write,
 };
 use crate::domain::{Durability, Event, GroupName, TopicName};
 
@@ -155,6 +155,15 @@ impl Store for RoutedStore {
         now_ms: u64,
     ) -> BoxFuture<'static, Result<bool, StoreError>> {
         self.of(topic).seen(topic, group, id, now_ms)
+    }
+
+    fn cluster(&self) -> Option<Arc<dyn Cluster>> {
+        self.durable.cluster()
+    }
+
+    /// What is in memory is each gateway's own.
+    fn shares(&self, topic: &TopicName) -> bool {
+        !self.is_in_memory(topic) && self.durable.shares(topic)
     }
 
     fn ready(&self) -> BoxFuture<'static, Result<(), StoreError>> {

@@ -15,6 +15,7 @@ fn hasty() -> TestGateway {
     let timing = Timing {
         ping: Duration::from_millis(300),
         request_head: Duration::from_millis(500),
+        ..Timing::default()
     };
     TestGateway::start_with(&[], timing, Faults::default())
 }

@@ -9,11 +9,15 @@ mod documents;
 mod gateway_killed;
 #[path = "../crash/history.rs"]
 mod history;
+mod owners;
 mod primary_lost;
 #[path = "../crash/process.rs"]
 mod process;
 #[path = "../replica_set/mod.rs"]
 mod replica_set;
+#[path = "../gateway/support/mod.rs"]
+#[allow(dead_code, reason = "shared")]
+mod support;
 
 mod writers;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tidegate::domain::{CursorUpdate, GroupName, GroupSettings, NewEvent, Retention, Retry, TopicName};
-use tidegate::store::{EmbeddedStore, MemoryStore, Pause, Store, StoreOptions, Write};
+use tidegate::store::{EmbeddedStore, MemoryStore, OwnerId, Pause, Store, StoreOptions, Write};
 
 use crate::bench::*;
 
@@ -104,7 +104,11 @@ fn write_of(op: &Op, step: usize) -> Write {
                     settings: GroupSettings::default(),
                     cursors: vec![floor(1); 4],
                 },
-                2 => Write::ClaimGroup { topic, group },
+                2 => Write::ClaimGroup {
+                    topic,
+                    group,
+                    owner: OwnerId::random(),
+                },
                 3 => Write::DeleteGroup { topic, group },
                 _ => Write::SaveGroup {
                     topic,

@@ -27,6 +27,24 @@ mod memory {
     crate::suite::every_case!(super::Memory);
 }
 
+/// In memory, for several gateways of one process.
+struct SharedMemory;
+
+impl Factory for SharedMemory {
+    fn open(&self, options: StoreOptions) -> BoxFuture<'_, Arc<dyn Store>> {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::shared(options));
+        Box::pin(async { store })
+    }
+
+    fn reopen(&self, _: Arc<dyn Store>, _: StoreOptions) -> BoxFuture<'_, Option<Arc<dyn Store>>> {
+        Box::pin(async { None })
+    }
+}
+
+mod shared_memory {
+    crate::suite::every_case!(super::SharedMemory);
+}
+
 /// In a folder of its own, which goes with it.
 #[derive(Default)]
 struct Embedded {

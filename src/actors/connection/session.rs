@@ -359,8 +359,14 @@ impl Session {
             self.handle.room().give_back(bytes);
             return;
         };
-        self.counted.events += bytes;
         self.credit.used(deliver.member, deliver.pushes.len());
+        let now_ms = self.shared.clock.now_ms();
+        if deliver.lease.is_some_and(|lease| !lease.lasts_at(now_ms)) {
+            // Another gateway may deliver these by now: the group finds that out for itself.
+            self.handle.room().give_back(bytes);
+            return;
+        }
+        self.counted.events += bytes;
         let mut auto_acked = Vec::new();
         for push in &deliver.pushes {
             let group = subscription.group.as_ref();

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use actix::Message;
 
+use crate::actors::node::Lease;
 use crate::actors::reply::Answered;
 use crate::domain::Event;
 use crate::domain::group::MemberId;
-use crate::protocol::{CloseCode, Failure, Lease};
+use crate::protocol::{self, CloseCode, Failure};
 
 /// Answers to requests of this connection, from whoever was done with them.
 #[derive(Debug, Message)]
@@ -22,6 +23,8 @@ pub struct Deliver {
     pub member: MemberId,
     /// In the order in which they are to be written.
     pub pushes: Vec<Push>,
+    /// Nothing is written once this is over: another gateway may deliver the group's events then.
+    pub lease: Option<Arc<Lease>>,
     /// How often the group was put somewhere else so far; 0 without a group.
     pub seeks: u64,
 }
@@ -34,7 +37,7 @@ pub struct Push {
     /// How often the group was given it, this time included.
     pub attempt: u32,
     /// None where it is not to be acked.
-    pub lease: Option<Lease>,
+    pub lease: Option<protocol::Lease>,
 }
 
 /// A group or topic has events for a subscription, but not the credit or the room to hand them out. Sent once until a

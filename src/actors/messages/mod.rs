@@ -10,10 +10,10 @@ pub use connection::{Answers, CheckRights, Deliver, EndSubscription, FeedLost, G
 pub use feed::{FeedHandle, GrantCredit, Leave, SetPaused};
 pub use store::{AppendEvents, AppendPart, Flush, Perform, PerformResult, SaveCursors};
 pub use subscription::{
-    Ack, AutoAck, Change, CursorsSaved, Drain, GroupChange, Inspect, Join, Modack, Nack, SaveStalled, Stop, TailMoved,
-    TopicLost,
+    Ack, AutoAck, Change, CursorsSaved, Drain, GroupChange, Inspect, Join, LookAtClaim, Modack, Nack, SaveStalled,
+    Stop, TailMoved, TopicLost,
 };
 pub use topic::{
     AppendResult, AppendsDone, ChangeGroup, DeleteTopic, DrainGroups, EventsAppended, GroupIdle, InspectGroups,
-    LogTrimmed, Publish, PublishRequest, Subscribe,
+    LogTrimmed, Publish, PublishRequest, Subscribe, TailSeen, TopicHinted,
 };

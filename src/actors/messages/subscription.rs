@@ -115,6 +115,11 @@ pub struct Inspect(pub oneshot::Sender<GroupView>);
 #[rtype(result = "()")]
 pub struct TailMoved;
 
+/// The group's claim may be over, or may be had: look.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct LookAtClaim;
+
 /// The answer to a [`super::SaveCursors`]: what became of the dead letters.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
@@ -133,7 +138,10 @@ pub struct Stop;
 /// The topic's actor died: the group ends, and its members subscribe anew.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct TopicLost;
+pub struct TopicLost {
+    /// Whether the store took back what it had of the topic: then what members held is not what it was.
+    pub rolled_back: bool,
+}
 
 /// Shutdown: tells when all that the group knows is durable.
 #[derive(Debug, Message)]

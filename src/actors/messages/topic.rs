@@ -108,6 +108,16 @@ pub struct DeleteTopic {
     pub reply: Reply,
 }
 
+/// Another gateway may have written to the topic: its node has the hint. One on its way at most.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct TopicHinted;
+
+/// How far the topic is in a store that others write to as well; `None`: it does not exist there.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct TailSeen(pub Option<u64>);
+
 /// A group has had nobody and nothing to do for a while.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]

@@ -55,6 +55,16 @@ struct Pending {
     _permits: Option<Arc<[Permit]>>,
 }
 
+impl Pending {
+    /// How many events it appends.
+    fn events(&self) -> usize {
+        match &self.write {
+            Write::Append { events, .. } => events.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// A commit under way.
 struct Running {
     began: Instant,
@@ -147,10 +157,7 @@ impl StoreActor {
     fn commit(&mut self, topic: Option<TopicName>, pending: Vec<Pending>, ctx: &mut Context<Self>) {
         let (mut writes, mut completions, mut permits, mut events) = (Vec::new(), Vec::new(), Vec::new(), 0);
         for pending in pending {
-            events += match &pending.write {
-                Write::Append { events, .. } => events.len(),
-                _ => 0,
-            };
+            events += pending.events();
             writes.push(pending.write);
             completions.push(pending.completion);
             permits.extend(pending._permits.filter(|_| topic.is_some()));

@@ -3,6 +3,7 @@
 use actix::prelude::*;
 
 use super::SubscriptionActor;
+use super::standing::not_owned;
 use crate::actors::handle::{Admitted, Permit};
 use crate::actors::messages::{Ack, AutoAck, Modack, Nack};
 use crate::actors::reply::{Outcome, Reply};
@@ -14,7 +15,7 @@ use crate::protocol::{Answer, ErrorCode, Failure};
 pub(super) struct DeferredAck {
     /// Ascending.
     seqs: Vec<u64>,
-    reply: Reply,
+    pub(super) reply: Reply,
     /// Keeps its place at the gate: a client decides how many of these there are.
     _permit: Permit,
 }
@@ -29,7 +30,7 @@ impl DeferredAck {
 /// An ack with ids that are not in the window.
 pub(super) struct UnresolvedAck {
     ids: Vec<Box<str>>,
-    reply: Reply,
+    pub(super) reply: Reply,
     /// Until it is settled it counts as waiting.
     permit: Permit,
 }
@@ -53,7 +54,9 @@ impl Handler<Admitted<Ack>> for SubscriptionActor {
             permit,
         } = admitted;
         let now_ms = self.now_ms();
-        let Some((group, _)) = &mut self.state else { return };
+        let Some((group, _)) = &mut self.state else {
+            return reply.fail(not_owned());
+        };
         let before = ids.len();
         let mut unknown: Vec<Box<str>> = Vec::new();
         for id in ids {
@@ -89,6 +92,7 @@ impl SubscriptionActor {
         let acks = std::mem::take(&mut self.unresolved);
         let ids: Vec<Box<str>> = acks.iter().flat_map(|ack| ack.ids.iter().cloned()).collect();
         let (shared, topic) = (self.shared.clone(), self.topic.clone());
+        let life = self.life;
         let look_up = async move {
             let seqs = within_deadline(shared.store.seqs_of_ids(&topic, ids)).await?;
             let state = within_deadline(shared.store.topic(&topic)).await?;
@@ -98,6 +102,9 @@ impl SubscriptionActor {
             look_up
                 .into_actor(self)
                 .map(move |found: Result<_, Failure>, actor, ctx| {
+                    if life != actor.life {
+                        return acks.into_iter().for_each(|ack| ack.reply.fail(not_owned()));
+                    }
                     actor.looking_up = false;
                     match found {
                         Ok((seqs, complete)) => {
@@ -116,7 +123,9 @@ impl SubscriptionActor {
     }
 
     fn looked_up(&mut self, found: Lookup, reply: Reply, permit: Permit) {
-        let Some((group, _)) = &mut self.state else { return };
+        let Some((group, _)) = &mut self.state else {
+            return reply.fail(not_owned());
+        };
         let mut later = Vec::new();
         for (id, seq) in found.ids.iter().zip(&found.seqs) {
             // By now it may have come into the window.
@@ -207,8 +216,11 @@ impl Handler<Admitted<Nack>> for SubscriptionActor {
                 .filter(|id| group.nack(member, id, reason.as_deref(), delay_ms, now_ms))
                 .count();
             self.metrics.nacked.inc_by(nacked as u64);
+            self.waiting.push(reply);
+        } else {
+            // Where the group stands by, its members hold nothing.
+            reply.ok();
         }
-        self.waiting.push(reply);
         self.pump(ctx);
     }
 }
@@ -225,8 +237,11 @@ impl Handler<Admitted<Modack>> for SubscriptionActor {
             extend_ms,
             reply,
         } = admitted.into_inner();
-        let Some((group, _)) = &mut self.state else { return };
-        match group.modack(member, &id, extend_ms, now_ms) {
+        let extended = match &mut self.state {
+            Some((group, _)) => group.modack(member, &id, extend_ms, now_ms),
+            None => None,
+        };
+        match extended {
             Some(ack_deadline_ms) => reply.send(Ok(Outcome::Answer(Answer::LeaseExtended { ack_deadline_ms }))),
             None => reply.fail(unknown_id(&id, "is not in flight with this member")),
         }

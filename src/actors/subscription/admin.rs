@@ -4,6 +4,7 @@
 use actix::prelude::*;
 
 use super::SubscriptionActor;
+use super::load::{Found, load_group};
 use crate::actors::handle::Admitted;
 use crate::actors::messages::{Change, GroupChange, GroupIdle};
 use crate::actors::reply::{Outcome, Reply, ReplyBatch};
@@ -11,7 +12,7 @@ use crate::actors::start::{cursors_at, start_seq};
 use crate::actors::store::store_unavailable;
 use crate::domain::{PartitionCursor, StartFrom};
 use crate::protocol::{Answer, ErrorCode, Failure};
-use crate::store::{Pause, Write};
+use crate::store::{Pause, Refused, Write};
 
 impl Handler<Admitted<Change>> for SubscriptionActor {
     type Result = ();
@@ -19,6 +20,15 @@ impl Handler<Admitted<Change>> for SubscriptionActor {
     fn handle(&mut self, admitted: Admitted<Change>, ctx: &mut Context<Self>) {
         self.breathe(ctx);
         let Change { change, reply } = admitted.into_inner();
+        if self.dormant.is_some() {
+            return self.claim_and_change(change, reply, ctx);
+        }
+        self.change(change, reply, ctx);
+    }
+}
+
+impl SubscriptionActor {
+    fn change(&mut self, change: GroupChange, reply: Reply, ctx: &mut Context<Self>) {
         if self.state.is_none() {
             let msg = format!("group: {} has no group {}", self.topic, self.name);
             reply.fail(Failure::new(ErrorCode::NotFound, msg));
@@ -37,9 +47,30 @@ impl Handler<Admitted<Change>> for SubscriptionActor {
             GroupChange::Delete => self.delete(reply, ctx),
         }
     }
-}
 
-impl SubscriptionActor {
+    /// A group that stands by is claimed first: where it is free, whoever had it let it go for want of members.
+    fn claim_and_change(&mut self, change: GroupChange, reply: Reply, ctx: &mut Context<Self>) {
+        let load = load_group(self.shared.clone(), self.topic.clone(), self.name.clone());
+        ctx.wait(load.into_actor(self).map(move |found, actor, ctx| match found {
+            Ok(Found::Held { by, .. }) => {
+                let msg = format!("group: another gateway owns {} ({by}): ask that one", actor.name);
+                reply.fail(Failure::new(ErrorCode::Conflict, msg).retry_after(1_000));
+            }
+            Ok(found) => {
+                if matches!(found, Found::Nothing) {
+                    actor.dormant = None;
+                }
+                actor.found(found);
+                if let Some((_, claim)) = &mut actor.state {
+                    // To be let go again after this.
+                    claim.used = true;
+                }
+                actor.change(change, reply, ctx);
+            }
+            Err(failure) => reply.fail(failure),
+        }));
+    }
+
     fn set_group_paused(&mut self, paused: Option<Pause>, reply: Reply, ctx: &mut Context<Self>) {
         let Some((group, claim)) = &self.state else { return };
         let save = Write::SaveGroup {
@@ -138,6 +169,11 @@ impl SubscriptionActor {
                 then(actor);
                 reply.ok();
                 actor.pump(ctx);
+            }
+            Ok(Err(Refused::Fenced)) if actor.is_shared() => {
+                actor.stand_by("another gateway took it over");
+                let msg = "group: another gateway took it over meanwhile: ask that one";
+                reply.fail(Failure::new(ErrorCode::Conflict, msg).retry_after(1_000));
             }
             Ok(Err(refused)) => {
                 let failure = Failure::new(ErrorCode::Conflict, refused.to_string());

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::{Member, SubscriptionActor};
 use crate::domain::group::{Departure, Estate, MemberId};
 use crate::domain::{GroupName, TopicName};
+use crate::store::OwnerId;
 
 /// How long a member may take to join again, and an estate to be claimed. A connection tries for a few seconds.
 const CLAIM: Duration = Duration::from_secs(10);
@@ -18,6 +19,8 @@ struct Left {
     at: Instant,
     /// A seek in between makes it void.
     seeks: u64,
+    /// And so does another gateway that had the group: then this one's lease is another.
+    owner: Option<OwnerId>,
     estate: Estate,
     members: HashMap<MemberId, Member>,
 }
@@ -50,6 +53,7 @@ impl SubscriptionActor {
         let left = Left {
             at: Instant::now(),
             seeks: claim.seeks,
+            owner: claim.owner(),
             estate: group.estate(|seq| !unsent(seq)),
             members: self.members.clone(),
         };
@@ -62,7 +66,7 @@ impl SubscriptionActor {
         let (Some(left), Some((group, claim))) = (left, &mut self.state) else {
             return;
         };
-        if left.seeks != claim.seeks {
+        if left.seeks != claim.seeks || left.owner != claim.owner() {
             return;
         }
         group.inherit(left.estate);

@@ -7,10 +7,10 @@ use crate::actors::handle::Admitted;
 use crate::actors::messages::{FeedHandle, GrantCredit, GroupIdle, Join, Leave, SetPaused};
 use crate::actors::reply::Outcome;
 use crate::actors::store::store_unavailable;
-use crate::domain::GroupSettings;
 use crate::domain::group::{Departure, MemberId};
+use crate::domain::{GroupSettings, GroupSettingsPatch};
 use crate::protocol::{ErrorCode, Failure};
-use crate::store::Write;
+use crate::store::{Refused, Write};
 
 impl Handler<Admitted<Join>> for SubscriptionActor {
     type Result = ();
@@ -18,9 +18,10 @@ impl Handler<Admitted<Join>> for SubscriptionActor {
     fn handle(&mut self, admitted: Admitted<Join>, ctx: &mut Context<Self>) {
         self.breathe(ctx);
         let join = admitted.into_inner();
-        match &self.state {
-            Some(_) => self.join_existing(join, ctx),
-            None => self.create_and_join(join, ctx),
+        match (&self.state, &self.dormant) {
+            (Some(_), _) => self.join_existing(join, ctx),
+            (None, Some(_)) => self.join_standing_by(join, ctx),
+            (None, None) => self.create_and_join(join, ctx),
         }
     }
 }
@@ -37,8 +38,11 @@ impl SubscriptionActor {
         );
         ctx.wait(create.into_actor(self).map(move |created, actor, ctx| match created {
             Ok(created) => {
-                actor.adopt(created);
-                actor.admit(join, ctx);
+                actor.found(created);
+                match &actor.dormant {
+                    Some(_) => actor.join_standing_by(join, ctx),
+                    None => actor.admit(join, ctx),
+                }
             }
             Err(failure) => {
                 join.reply.fail(failure);
@@ -81,22 +85,35 @@ impl SubscriptionActor {
                 }
                 actor.admit(join, ctx);
             }
+            Ok(Err(Refused::Fenced)) if actor.is_shared() => {
+                actor.stand_by("another gateway took it over");
+                actor.join_standing_by(join, ctx);
+            }
             Ok(Err(refused)) => join.reply.fail(Failure::new(ErrorCode::Conflict, refused.to_string())),
             Err(error) => join.reply.fail(store_unavailable(&error)),
         }));
     }
 
-    fn admit(&mut self, join: Join, ctx: &mut Context<Self>) {
-        let (Some((group, _)), Some(handle)) = (&mut self.state, self.handle.clone()) else {
-            return;
-        };
+    pub(super) fn admit(&mut self, join: Join, ctx: &mut Context<Self>) {
+        let Some(handle) = self.handle.clone() else { return };
+        let Some(group) = self.rules() else { return };
         group.join(join.member, join.settings);
-        if self.awaited.remove(&join.member).is_some() {
+        if let Some((_, claim)) = &mut self.state {
+            claim.used = true;
+        }
+        if self.awaited.remove(&join.member).is_some()
+            && let Some(group) = self.rules()
+        {
             group.set_paused(join.member, false);
         }
         let member = Member {
             connection: join.connection,
             auto_ack: join.settings.auto_ack,
+            patch: if self.state.is_none() {
+                join.group
+            } else {
+                GroupSettingsPatch::default()
+            },
         };
         self.members.insert(join.member, member);
         join.reply.send(Ok(Outcome::Subscribed(FeedHandle::Group(handle))));
@@ -107,7 +124,7 @@ impl SubscriptionActor {
         let now_ms = self.now_ms();
         self.awaited.remove(&member);
         if self.members.remove(&member).is_some()
-            && let Some((group, _)) = &mut self.state
+            && let Some(group) = self.rules()
         {
             group.leave(member, departure, now_ms);
         }
@@ -132,7 +149,7 @@ impl Handler<GrantCredit> for SubscriptionActor {
 
     fn handle(&mut self, credit: GrantCredit, ctx: &mut Context<Self>) {
         self.breathe(ctx);
-        if let Some((group, _)) = &mut self.state {
+        if let Some(group) = self.rules() {
             group.credit(credit.member, credit.events, 0);
         }
         self.pump(ctx);
@@ -145,7 +162,7 @@ impl Handler<Admitted<SetPaused>> for SubscriptionActor {
     fn handle(&mut self, admitted: Admitted<SetPaused>, ctx: &mut Context<Self>) {
         self.breathe(ctx);
         let SetPaused { member, paused, reply } = admitted.into_inner();
-        if let Some((group, _)) = &mut self.state {
+        if let Some(group) = self.rules() {
             group.set_paused(member, paused);
         }
         reply.ok();

@@ -10,6 +10,7 @@ mod load;
 mod members;
 mod pump;
 mod save;
+mod standing;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,12 +28,13 @@ use super::connection::ConnectionHandle;
 use super::handle::{Bounds, Gate, Handle};
 use super::messages::{Drain, FeedLost, GroupIdle, LogTrimmed, Stop, TailMoved, TopicLost};
 use super::meter::Meter;
+use super::node::Lease;
 use super::reply::Reply;
 use super::shared::Shared;
 use super::topic::{SLICE, Tail, TopicActor};
 use crate::domain::group::{Delivery, Group, MemberId};
-use crate::domain::{GroupName, TopicName};
-use crate::store::Pause;
+use crate::domain::{GroupName, GroupSettingsPatch, TopicName};
+use crate::store::{OwnerId, Pause};
 use crate::telemetry::GroupMetrics;
 
 /// What may wait for a group.
@@ -50,12 +52,25 @@ const SWEEP: Duration = Duration::from_secs(5);
 struct Member {
     connection: ConnectionHandle,
     auto_ack: bool,
+    /// What it asked of the group: to be seen to when a group that stood by is taken over.
+    patch: GroupSettingsPatch,
 }
 
 /// What the store knows the group by.
 struct Claim {
     epoch: u64,
     seeks: u64,
+    /// What it lasts with, where other gateways use the store too.
+    lease: Option<Arc<Lease>>,
+    /// Whether somebody was a member under it.
+    used: bool,
+}
+
+impl Claim {
+    /// Under which id it was made, where other gateways use the store too.
+    fn owner(&self) -> Option<OwnerId> {
+        self.lease.as_ref().map(|lease| lease.owner().clone())
+    }
 }
 
 /// One consumer group. See the [module](self).
@@ -70,8 +85,15 @@ pub struct SubscriptionActor {
     handle: Option<Handle<SubscriptionActor>>,
     tail: Arc<Tail>,
     woken: Arc<AtomicBool>,
-    /// None until the group exists: its first member makes it.
+    /// Set while this gateway owns the group. Where neither this nor `dormant` is set the group does not exist: its first
+    /// member makes it.
     state: Option<(Group, Claim)>,
+    /// Set while the group stands by: members and their credit, and nothing else.
+    dormant: Option<Group>,
+    /// A claim of a group that stands by is under way.
+    claiming: bool,
+    /// Counts the times that the group was lost: what was begun before is of no use after.
+    life: u64,
     /// Set while the whole group is paused.
     paused: Option<Pause>,
     members: HashMap<MemberId, Member>,
@@ -130,6 +152,9 @@ impl SubscriptionActor {
             tail,
             woken,
             state: None,
+            dormant: None,
+            claiming: false,
+            life: 0,
             paused: None,
             members: HashMap::new(),
             awaited: HashMap::new(),
@@ -171,11 +196,18 @@ impl SubscriptionActor {
         self.dismiss_the_gone();
         self.dismiss_the_missing();
         self.pump(ctx);
-        let clean = self.saving.is_none() && self.waiting.is_empty() && self.deferred.is_empty() && !self.looking_up;
-        let dirty = self.state.as_ref().is_some_and(|(group, _)| group.is_dirty());
-        if self.members.is_empty() && clean && !dirty && self.used.elapsed() > IDLE {
+        self.release(ctx);
+        let busy = self.claiming || !self.is_settled();
+        if self.members.is_empty() && !busy && self.used.elapsed() > IDLE {
             self.owner.post(GroupIdle(self.name.clone()));
         }
+    }
+
+    /// Whether all that is known is durable, and nobody waits for an answer.
+    fn is_settled(&self) -> bool {
+        let dirty = self.state.as_ref().is_some_and(|(group, _)| group.is_dirty());
+        let asked = self.looking_up || !self.unresolved.is_empty() || !self.deferred.is_empty();
+        self.saving.is_none() && self.waiting.is_empty() && !asked && !dirty
     }
 
     /// The group ends without its doing: its members subscribe anew, to the actor that follows.
@@ -218,6 +250,7 @@ impl Actor for SubscriptionActor {
             self.lose_members();
         }
         self.metrics.inflight.set(0);
+        self.forget_standing();
     }
 }
 
@@ -258,7 +291,10 @@ impl Handler<Drain> for SubscriptionActor {
 impl Handler<TopicLost> for SubscriptionActor {
     type Result = ();
 
-    fn handle(&mut self, _: TopicLost, ctx: &mut Context<Self>) {
+    fn handle(&mut self, lost: TopicLost, ctx: &mut Context<Self>) {
+        if lost.rolled_back {
+            self.state = None;
+        }
         self.lose_members();
         ctx.stop();
     }

@@ -7,24 +7,26 @@ use actix::prelude::*;
 
 use super::{Claim, SubscriptionActor};
 use crate::actors::messages::{Deliver, Push, TailMoved, WantCredit};
+use crate::actors::start::read_log;
 use crate::actors::topic::TailRead;
 use crate::domain::group::{Delivery, Departure, Group, MemberId, ReadPlan};
 use crate::protocol::Lease;
 
 /// The most deliveries in one go; then others on the arbiter have their turn.
 const DELIVERIES_MAX: usize = 512;
+/// After a read of what is not there yet.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// After a read that failed.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
 impl SubscriptionActor {
     /// Moves whatever can move: leases that are over, events to read, deliveries, saves, the next timer.
     pub(super) fn pump(&mut self, ctx: &mut Context<Self>) {
+        self.shared.faults.at("group.pump");
         let now_ms = self.now_ms();
+        self.check_claim(now_ms);
         let Some((group, _)) = &mut self.state else {
-            for drained in self.drains.drain(..) {
-                let _ = drained.send(());
-            }
-            return;
+            return self.rest(ctx);
         };
         group.tick(now_ms);
         self.fill(ctx);
@@ -33,6 +35,7 @@ impl SubscriptionActor {
         self.load_bodies(now_ms, ctx);
         self.save();
         self.arm_timer(now_ms, ctx);
+        self.release_when_left(ctx);
     }
 
     /// Reads new events: from the tail in memory, or from the store where the group is behind it.
@@ -56,10 +59,18 @@ impl SubscriptionActor {
             max_events,
             max_bytes,
         } = plan;
-        // Where the store has nothing from here on, all up to the tail as it is now is gone.
-        let tail = self.tail.seq();
-        let read = self.shared.store.read(&self.topic, from, max_events, max_bytes);
+        let life = self.life;
+        let read = read_log(
+            self.shared.store.clone(),
+            self.topic.clone(),
+            from,
+            max_events,
+            max_bytes,
+        );
         ctx.spawn(read.into_actor(self).map(move |result, actor, ctx| {
+            if life != actor.life {
+                return;
+            }
             actor.reading = false;
             match &result {
                 Ok(_) => actor.trouble = None,
@@ -69,10 +80,18 @@ impl SubscriptionActor {
             match result {
                 // A seek came in between: what was read is of no use.
                 Ok(_) if group.read_position() + 1 != from => {}
-                Ok(events) => {
-                    let upto = events.last().map_or(tail, |event| event.seq);
-                    group.offer(events, upto);
+                // News came before what they told of can be read.
+                Ok((_, upto)) if upto < from => {
+                    actor.reading = true;
+                    ctx.run_later(LOOK_AGAIN, move |actor, ctx| {
+                        if life == actor.life {
+                            actor.reading = false;
+                            actor.pump(ctx);
+                        }
+                    });
+                    return;
                 }
+                Ok((events, upto)) => group.offer(events, upto),
                 Err(error) => {
                     tracing::warn!(topic = %actor.topic, group = %actor.name, %error, "reading failed, trying again");
                     ctx.run_later(READ_AGAIN, |actor, ctx| actor.pump(ctx));
@@ -87,11 +106,14 @@ impl SubscriptionActor {
     fn deliver(&mut self, now_ms: u64, ctx: &mut Context<Self>) {
         let mut left = DELIVERIES_MAX;
         while left > 0 && self.take_room() {
-            let Some((group, _)) = &mut self.state else { return };
+            // Others may have the group by now: a process that was frozen does not know how long it was.
+            self.check_claim(self.now_ms());
+            let Some((group, _)) = &mut self.state else { break };
             let deliveries = group.deliver(now_ms, left);
             if deliveries.is_empty() {
                 break;
             }
+            self.shared.faults.at("group.deliver");
             left -= deliveries.len();
             self.hand_over(deliveries);
         }
@@ -152,8 +174,11 @@ impl SubscriptionActor {
 
     /// What was taken and not used is for others.
     pub(super) fn give_room_back(&mut self) {
-        let Some((group, _)) = &mut self.state else { return };
-        for id in self.roomy.drain(..) {
+        let mut roomy = std::mem::take(&mut self.roomy);
+        let Some(group) = self.state.as_mut().map(|(group, _)| group).or(self.dormant.as_mut()) else {
+            return;
+        };
+        for id in roomy.drain(..) {
             let bytes = group.take_back_bytes(id);
             if let Some(member) = self.members.get(&id) {
                 member.connection.room().give_back(bytes);
@@ -163,6 +188,7 @@ impl SubscriptionActor {
 
     fn hand_over(&mut self, deliveries: Vec<Delivery>) {
         let Some((group, claim)) = &mut self.state else { return };
+        let held = claim.lease.clone();
         let (max_attempts, seeks) = (group.settings().max_attempts, claim.seeks);
         let mut by_member: HashMap<MemberId, Vec<Delivery>> = HashMap::new();
         for delivery in deliveries {
@@ -191,6 +217,7 @@ impl SubscriptionActor {
             member.connection.deliver(Deliver {
                 member: id,
                 pushes: deliveries.into_iter().map(push).collect(),
+                lease: held.clone(),
                 seeks,
             });
         }
@@ -206,8 +233,12 @@ impl SubscriptionActor {
             return;
         }
         self.loading = true;
+        let life = self.life;
         let read = self.shared.store.read_seqs(&self.topic, seqs.clone());
         ctx.spawn(read.into_actor(self).map(move |result, actor, ctx| {
+            if life != actor.life {
+                return;
+            }
             actor.loading = false;
             match &result {
                 Ok(_) => actor.trouble = None,

@@ -7,11 +7,12 @@ use tokio::time::Instant;
 
 use super::SubscriptionActor;
 use super::dead_letter::dead_letter;
+use super::standing::not_owned;
 use crate::actors::messages::{CursorsSaved, EventsAppended, SaveCursors, SaveStalled};
 use crate::actors::reply::{Outcome, ReplyBatch};
 use crate::actors::store::{Completion, store_unavailable};
 use crate::protocol::{Answer, ErrorCode, Failure};
-use crate::store::{Appended, StoreError};
+use crate::store::{Appended, Refused, StoreError};
 
 /// After a save that failed.
 const SAVE_AGAIN: Duration = Duration::from_secs(1);
@@ -86,6 +87,10 @@ impl Handler<CursorsSaved> for SubscriptionActor {
                 answer_all(self.saving.take().unwrap_or_default(), None);
                 self.announce(appended);
             }
+            Ok(Err(Refused::Fenced)) if self.is_shared() => {
+                answer_all(self.saving.take().unwrap_or_default(), Some(&not_owned()));
+                self.stand_by("another gateway took it over");
+            }
             Ok(Err(refused)) => {
                 let failure = Failure::new(ErrorCode::AckFailed, refused.to_string());
                 answer_all(self.saving.take().unwrap_or_default(), Some(&failure));
@@ -138,7 +143,7 @@ impl Handler<SaveStalled> for SubscriptionActor {
     }
 }
 
-fn answer_all(replies: Vec<crate::actors::reply::Reply>, failure: Option<&Failure>) {
+pub(super) fn answer_all(replies: Vec<crate::actors::reply::Reply>, failure: Option<&Failure>) {
     let mut answers = ReplyBatch::default();
     for reply in replies {
         let result = match failure {

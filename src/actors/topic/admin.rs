@@ -10,8 +10,11 @@ use super::{RunningGroup, TopicActor};
 use crate::actors::handle::Admitted;
 use crate::actors::messages::{Change, ChangeGroup, DeleteTopic, Flush, Inspect, InspectGroups, Publish, Stop};
 use crate::actors::reply::Reply;
+use crate::actors::shared::Shared;
+use crate::actors::start::within_deadline;
 use crate::actors::store::store_unavailable;
 use crate::actors::subscription::GroupView;
+use crate::domain::TopicName;
 use crate::protocol::{ErrorCode, Failure};
 use crate::store::Write;
 
@@ -116,18 +119,22 @@ impl TopicActor {
         self.feeds.retain(|_, feed| feed.connection.is_open());
         let subscribed = self.feeds.len();
         let views: Vec<_> = self.groups.values().map(inspect).collect();
-        let members = async move {
+        let (shared, topic) = (self.shared.clone(), self.name.clone());
+        let refusal = async move {
             let mut members = subscribed;
             for view in views {
                 // A group that does not exist, or died, answers nothing and has nobody.
                 members += view.await.map_or(0, |view| view.members.len());
             }
-            members
-        };
-        ctx.wait(members.into_actor(self).map(move |members, actor, ctx| {
             if members > 0 {
-                let msg = format!("topic: {members} subscriptions to {} are connected", actor.name);
-                reply.fail(Failure::new(ErrorCode::Conflict, msg));
+                let msg = format!("topic: {members} subscriptions to {topic} are connected");
+                return Some(Failure::new(ErrorCode::Conflict, msg));
+            }
+            held_elsewhere(&shared, &topic).await.err()
+        };
+        ctx.wait(refusal.into_actor(self).map(move |refusal, actor, ctx| {
+            if let Some(failure) = refusal {
+                reply.fail(failure);
                 publishes.into_iter().for_each(|publish| actor.publish(publish));
             } else {
                 actor.delete(reply, publishes, ctx);
@@ -182,6 +189,22 @@ impl TopicActor {
             actor.gate.close();
             ctx.stop();
         }));
+    }
+}
+
+/// Why a topic cannot be deleted where other gateways use the store too: a group that one of them owns has members there.
+async fn held_elsewhere(shared: &Shared, topic: &TopicName) -> Result<(), Failure> {
+    let Some(node) = shared.node_of(topic) else {
+        return Ok(());
+    };
+    let groups = within_deadline(shared.store.groups(topic)).await?;
+    match node.held_elsewhere(topic, groups).await?.first() {
+        Some((group, holder)) => {
+            let owner = &holder.owner;
+            let msg = format!("topic: the group {group} has members at another gateway ({owner})");
+            Err(Failure::new(ErrorCode::Conflict, msg))
+        }
+        None => Ok(()),
     }
 }
 

@@ -62,6 +62,11 @@ impl Feed {
         });
     }
 
+    /// The topic ends here now: what was handed out above it is to be forgotten.
+    pub(super) fn cut_at(&mut self, tail: u64) {
+        self.position = self.position.min(tail);
+    }
+
     pub(super) fn grant(&mut self, events: u32) {
         self.events = self.events.saturating_add(events);
         self.asked = false;
@@ -118,6 +123,7 @@ impl Feed {
             self.connection.deliver(Deliver {
                 member: self.member,
                 pushes,
+                lease: None,
                 seeks: 0,
             });
         }

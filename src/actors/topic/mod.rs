@@ -2,6 +2,7 @@
 
 mod admin;
 mod feed;
+mod news;
 mod publish;
 mod subscribe;
 mod tail;
@@ -17,6 +18,7 @@ use tokio::time::Instant;
 
 use self::admin::Deletion;
 use self::feed::{Feed, Next};
+use self::news::News;
 pub(super) use self::publish::over_capacity;
 pub use self::tail::{Tail, TailRead};
 use super::handle::{Admitted, Bounds, Gate, Handle};
@@ -25,6 +27,7 @@ use super::messages::{Drain, DrainGroups, EventsAppended, GroupIdle, LogTrimmed,
 use super::meter::Meter;
 use super::registry::Absent;
 use super::shared::Shared;
+use super::start::read_log;
 use super::store::TOPIC_SHARE;
 use super::subscription::SubscriptionActor;
 use crate::config::Limit;
@@ -38,6 +41,8 @@ const BOUNDS: Bounds = Bounds {
     messages: 4_096,
     bytes: 32 << 20,
 };
+/// After a read of what is not there yet.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// A topic that nobody used for so long leaves memory.
 const IDLE: Duration = Duration::from_secs(60);
 /// How many messages an actor handles before it lets its arbiter turn to others. A message may carry 16 publishes.
@@ -69,6 +74,7 @@ pub struct TopicActor {
     feeds: HashMap<MemberId, Feed>,
     /// Appends that the store has not answered.
     appends: usize,
+    news: News,
     published: Arc<Meter>,
     deletion: Deletion,
     /// Whether the topic was deleted in this actor's life: then what others say of its end may be of the time before.
@@ -106,6 +112,7 @@ impl TopicActor {
                 groups: HashMap::new(),
                 feeds: HashMap::new(),
                 appends: 0,
+                news: News::default(),
                 published,
                 deletion: Deletion::None,
                 was_deleted: false,
@@ -182,20 +189,25 @@ impl TopicActor {
         };
         let Next::ReadStore(from) = next else { return };
         feed.reading = true;
-        let tail = self.tail.seq();
-        let read = self
-            .shared
-            .store
-            .read(&self.name, from, feed::READ_EVENTS, feed::READ_BYTES);
+        let store = self.shared.store.clone();
+        let read = read_log(store, self.name.clone(), from, feed::READ_EVENTS, feed::READ_BYTES);
         ctx.spawn(read.into_actor(self).map(move |result, actor, ctx| {
             let Some(feed) = actor.feeds.get_mut(&member) else {
                 return;
             };
             feed.reading = false;
             match result {
-                Ok(events) => {
-                    // Nothing left: what was in between is gone, and the tail as it was before the read is reached.
-                    let upto = events.last().map_or(tail, |last| last.seq);
+                // News came before what they told of can be read.
+                Ok((_, upto)) if upto < from => {
+                    feed.reading = true;
+                    ctx.run_later(LOOK_AGAIN, move |actor, ctx| {
+                        if let Some(feed) = actor.feeds.get_mut(&member) {
+                            feed.reading = false;
+                        }
+                        actor.pump_feed(member, ctx);
+                    });
+                }
+                Ok((events, upto)) => {
                     feed.hand_out(&events, upto);
                     actor.pump_feed(member, ctx);
                 }
@@ -242,7 +254,8 @@ impl Actor for TopicActor {
     fn stopped(&mut self, _: &mut Context<Self>) {
         self.gate.close();
         if self.shared.supervision.ended("topic", self.name.as_str()) {
-            self.groups.values().for_each(|group| group.handle.post(TopicLost));
+            let lost = || TopicLost { rolled_back: false };
+            self.groups.values().for_each(|group| group.handle.post(lost()));
             self.feeds.values().for_each(Feed::lose);
         }
     }

@@ -38,6 +38,17 @@ pub enum TailRead {
     Nothing,
 }
 
+impl Inner {
+    fn first(&self) -> u64 {
+        self.tail + 1 - self.events.len() as u64
+    }
+
+    fn get(&self, seq: u64) -> Option<&Arc<Event>> {
+        let at = usize::try_from(seq.checked_sub(self.first())?).ok()?;
+        self.events.get(at)
+    }
+}
+
 impl Tail {
     /// The tail of a topic that was just loaded.
     pub fn new(tail: u64) -> Tail {
@@ -75,6 +86,31 @@ impl Tail {
         }
     }
 
+    /// The newest event, where it is in memory.
+    pub fn newest(&self) -> Option<Arc<Event>> {
+        self.lock().events.back().cloned()
+    }
+
+    /// The lowest seq in memory; the tail + 1 where there is none.
+    pub fn first(&self) -> u64 {
+        self.lock().first()
+    }
+
+    /// Whether one of these has the place of another event in memory: the store took back what it had said before.
+    pub fn contradicts(&self, events: &[Arc<Event>]) -> bool {
+        let inner = self.lock();
+        let differs = |event: &Arc<Event>| inner.get(event.seq).is_some_and(|known| known.id != event.id);
+        events.iter().any(differs)
+    }
+
+    /// Up to where these, read from [`Tail::first`] on, are what is in memory.
+    pub fn in_common(&self, events: &[Arc<Event>]) -> u64 {
+        let inner = self.lock();
+        let same = |event: &&Arc<Event>| inner.get(event.seq).is_some_and(|known| known.id == event.id);
+        let last = events.iter().take_while(same).last();
+        last.map_or(inner.first().saturating_sub(1), |event| event.seq)
+    }
+
     /// The store has more than was said here: what is in memory is no longer its end.
     pub fn jump_to(&self, tail: u64) {
         let mut inner = self.lock();
@@ -91,8 +127,7 @@ impl Tail {
         if from > inner.tail {
             return TailRead::Nothing;
         }
-        let first = inner.tail + 1 - inner.events.len() as u64;
-        let Some(skip) = from.checked_sub(first) else {
+        let Some(skip) = from.checked_sub(inner.first()) else {
             return TailRead::Behind;
         };
         let mut bytes = 0;
@@ -182,6 +217,22 @@ mod tests {
         tail.jump_to(9);
         assert_eq!(tail.read(5, 10, 1_000), TailRead::Behind);
         assert_eq!(tail.seq(), 9);
+    }
+
+    #[test]
+    fn another_event_in_a_known_place_is_noticed() {
+        let tail = Tail::new(3);
+        assert!(!tail.contradicts(&[event(3)]), "what is not in memory is not known");
+        tail.extend([event(4), event(5)]);
+        assert!(!tail.contradicts(&[event(3), event(4), event(5), event(6)]));
+        let mut other = (*event(5)).clone();
+        other.id = "another".into();
+        let other = Arc::new(other);
+        assert!(tail.contradicts(&[event(4), other.clone()]));
+        assert_eq!(tail.in_common(&[event(4), other.clone()]), 4);
+        assert_eq!(tail.in_common(&[other]), 3);
+        assert_eq!(tail.in_common(&[]), 3);
+        assert_eq!(tail.newest(), Some(event(5)));
     }
 
     #[test]

@@ -175,6 +175,14 @@ impl Group {
         member.map_or(0, |member| std::mem::take(&mut member.credit_bytes))
     }
 
+    /// Takes over the members of another, with their credit and without what they held: the same group, read anew.
+    pub fn take_members(&mut self, from: &mut Group) {
+        self.members = std::mem::take(&mut from.members);
+        for (_, member) in self.members.iter_mut() {
+            member.leases.clear();
+        }
+    }
+
     /// Goes on from other cursors: ends all leases uncounted, forgets retries, the window and what was not saved. Members
     /// and credits stay; the filter holds from there on. The caller stores the cursors, which makes the store forget
     /// the retries too.

@@ -79,12 +79,17 @@ impl Applier<'_, '_> {
                 },
                 &cursors,
             ),
-            Write::ClaimGroup { topic, group } => {
+            // There is one process: whoever claimed before is dead, or is this one.
+            Write::ClaimGroup { topic, group, owner: _ } => {
                 let mut row = self.group(&topic, &group)?;
                 self.staging.commit.epoch += 1;
                 row.epoch = self.staging.commit.epoch;
                 self.put_group(&topic, &group, &row);
                 Ok(Written::Epoch(row.epoch))
+            }
+            Write::ReleaseGroup { topic, group, epoch } => {
+                self.claimed(&topic, &group, epoch)?;
+                Ok(Written::Done)
             }
             Write::SaveGroup {
                 topic,

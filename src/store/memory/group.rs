@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::domain::{CursorUpdate, GroupSettings, PartitionCursor, Retry};
 use crate::store::claims::Claims;
-use crate::store::{EventClaim, GroupState, Pause};
+use crate::store::{EventClaim, GroupState, OwnerId, Pause};
 
 /// Each group has claims of its own, so its number in them tells nothing.
 const OWN: u64 = 0;
@@ -14,6 +14,8 @@ pub(super) struct Group {
     pub settings: GroupSettings,
     pub paused: Option<Pause>,
     pub epoch: u64,
+    /// Who claimed it; None once it was given up.
+    pub owner: Option<OwnerId>,
     seeks: u64,
     cursors: Vec<PartitionCursor>,
     retries: BTreeMap<u64, Retry>,
@@ -29,6 +31,7 @@ impl Group {
             settings,
             paused: None,
             epoch,
+            owner: None,
             seeks: 0,
             cursors,
             retries: BTreeMap::new(),

@@ -3,24 +3,33 @@
 //! One lock over everything, held only while a batch is applied or the answer to a read is gathered; no future in here
 //! ever waits.
 
+mod cluster;
 mod group;
 mod log;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
 
 use futures_util::future::BoxFuture;
+use tokio::sync::broadcast;
+use tokio::time::Instant;
 
 use self::group::Group;
 use self::log::Log;
 use super::placing::{Verdict, check_epoch, judge_append, place_dead_letters};
-use super::{Appended, CommitResult, GroupState, Refused, Store, StoreError, StoreOptions, TopicState, Write, Written};
+use super::{
+    Appended, Cluster, CommitResult, GroupState, OwnerId, Refused, Store, StoreError, StoreOptions, TopicMoved,
+    TopicState, Write, Written,
+};
 use crate::domain::{Event, GroupName, NewEvent, TopicName};
 
-/// A store that is gone with the process.
+/// A store that is gone with the process. Clones are the same store.
+#[derive(Clone)]
 pub struct MemoryStore {
-    state: RwLock<State>,
+    state: Arc<RwLock<State>>,
     options: StoreOptions,
+    /// Where several gateways of this process use it, for tests: news of what was written.
+    news: Option<broadcast::Sender<TopicMoved>>,
 }
 
 #[derive(Default)]
@@ -31,14 +40,25 @@ struct State {
     groups: BTreeMap<TopicName, BTreeMap<GroupName, Group>>,
     /// The newest epoch of all groups: one counter for all, so that a group made again never repeats one.
     epoch: u64,
+    /// Until when each owner's lease lasts.
+    leases: HashMap<OwnerId, Instant>,
 }
 
 impl MemoryStore {
     /// A store without anything in it.
     pub fn new(options: StoreOptions) -> MemoryStore {
         MemoryStore {
-            state: RwLock::new(State::default()),
+            state: Arc::default(),
             options,
+            news: None,
+        }
+    }
+
+    /// One that several gateways of this process may use at once, for tests.
+    pub fn shared(options: StoreOptions) -> MemoryStore {
+        MemoryStore {
+            news: Some(broadcast::Sender::new(cluster::NEWS_KEPT)),
+            ..MemoryStore::new(options)
         }
     }
 
@@ -95,11 +115,10 @@ impl State {
                 groups.insert(group, Group::new(settings, cursors, self.epoch));
                 Ok(Written::Epoch(self.epoch))
             }
-            Write::ClaimGroup { topic, group } => {
-                let next = self.epoch + 1;
-                self.group(&topic, group)?.epoch = next;
-                self.epoch = next;
-                Ok(Written::Epoch(next))
+            Write::ClaimGroup { topic, group, owner } => self.claim(&topic, group, owner),
+            Write::ReleaseGroup { topic, group, epoch } => {
+                self.claimed(&topic, group, epoch)?.owner = None;
+                Ok(Written::Done)
             }
             Write::SaveGroup {
                 topic,
@@ -262,7 +281,12 @@ impl Store for MemoryStore {
         let answer = match self.state.write() {
             Ok(state) if state.closed => Err(StoreError::Closed),
             Ok(mut state) => {
-                let apply = |write| state.apply(write, now_ms, &self.options);
+                let apply = |write| {
+                    let watched = self.watched(&write);
+                    let answer = state.apply(write, now_ms, &self.options);
+                    self.tell(watched, &answer);
+                    answer
+                };
                 Ok(batch.into_iter().map(apply).collect())
             }
             Err(_) => Err(broken()),
@@ -350,6 +374,14 @@ impl Store for MemoryStore {
             let group = state.groups.get(topic).and_then(|groups| groups.get(group));
             group.is_some_and(|group| group.has_mark(id, now_ms))
         })
+    }
+
+    fn cluster(&self) -> Option<Arc<dyn Cluster>> {
+        self.news.is_some().then(|| Arc::new(self.clone()) as Arc<dyn Cluster>)
+    }
+
+    fn shares(&self, _: &TopicName) -> bool {
+        self.news.is_some()
     }
 
     fn ready(&self) -> BoxFuture<'static, Result<(), StoreError>> {

@@ -257,7 +257,8 @@ impl OneTopic<'_> {
                 let (settings, cursors) = (&settings, &cursors[..]);
                 self.change(&group, Change::Create { settings, cursors }).await
             }
-            Write::ClaimGroup { group, .. } => self.change(&group, Change::Claim).await,
+            Write::ClaimGroup { group, owner, .. } => self.change(&group, Change::Claim { owner: &owner }).await,
+            Write::ReleaseGroup { group, epoch, .. } => self.place(&group).release_claim(epoch, self.until).await,
             Write::SeekGroup {
                 group, epoch, cursors, ..
             } => {

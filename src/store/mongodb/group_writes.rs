@@ -23,7 +23,7 @@ use super::keys;
 use super::transaction::{Step, Work};
 use crate::domain::{CursorUpdate, GroupName, GroupSettings, NewEvent, PartitionCursor, TopicName};
 use crate::store::placing::{check_epoch, without_original_payload};
-use crate::store::{Appended, Pause, Refused, StoreError, StoreOptions, Written};
+use crate::store::{Appended, OwnerId, Pause, Refused, StoreError, StoreOptions, Written};
 
 /// A group of a topic.
 #[derive(Clone, Copy)]
@@ -93,6 +93,22 @@ impl Place<'_> {
         let mut fields = settings_fields(settings)?;
         fields.insert("paused", pause_field(paused));
         let update = doc! { "$set": fields };
+        self.update_claimed(epoch, update, until).await
+    }
+
+    /// Lets a claim go.
+    pub async fn release_claim(&self, epoch: u64, until: Instant) -> Result<Result<Written, Refused>, StoreError> {
+        let update = doc! { "$unset": { "owner": true } };
+        self.update_claimed(epoch, update, until).await
+    }
+
+    /// Changes the group's document, where the claim holds.
+    async fn update_claimed(
+        &self,
+        epoch: u64,
+        update: Document,
+        until: Instant,
+    ) -> Result<Result<Written, Refused>, StoreError> {
         let groups = &self.database.groups;
         let met = insist(until, || {
             let update = groups.update_one(self.claimed(epoch), update.clone());
@@ -145,7 +161,9 @@ pub(super) enum Change<'a> {
         settings: &'a GroupSettings,
         cursors: &'a [PartitionCursor],
     },
-    Claim,
+    Claim {
+        owner: &'a OwnerId,
+    },
     Seek {
         epoch: u64,
         cursors: &'a [PartitionCursor],
@@ -200,11 +218,14 @@ impl GroupWork<'_> {
                 place.insert_cursors(session, epoch, cursors).await?;
                 Ok(Step::Commit(Written::Epoch(epoch)))
             }
-            Change::Claim => {
+            Change::Claim { owner } => {
+                if let Some(group) = groups.find_one(place.id()).session(&mut *session).await? {
+                    place.database.check_holder(&group, owner, session).await?;
+                }
                 let epoch = place.database.next_epoch(self.until).await?;
                 let older =
                     doc! { "_id": keys::group(place.topic, place.group), "epoch": { "$lt": keys::signed(epoch) } };
-                let update = doc! { "$set": { "epoch": keys::signed(epoch) } };
+                let update = doc! { "$set": { "epoch": keys::signed(epoch), "owner": owner.as_str() } };
                 let met = groups.update_one(older, update.clone()).session(&mut *session).await?;
                 if met.matched_count == 0 {
                     // None there, or a claim that began later was first.

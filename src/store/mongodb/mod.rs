@@ -13,6 +13,7 @@
 //! in them in [`event_row`], [`topic_row`] and [`group_row`].
 
 mod append;
+mod cluster;
 mod commit;
 mod database;
 mod document;
@@ -45,7 +46,7 @@ use tokio::time::Instant;
 
 use self::database::{Database, unavailable};
 pub use self::open::MongoError;
-use super::{CommitResult, GroupState, Store, StoreError, StoreOptions, TopicState, Write};
+use super::{Cluster, CommitResult, GroupState, Store, StoreError, StoreOptions, TopicState, Write};
 use crate::domain::{Event, GroupName, TopicName};
 
 /// How long a batch is tried.
@@ -286,6 +287,15 @@ impl Store for MongoStore {
     ) -> BoxFuture<'static, Result<bool, StoreError>> {
         let (topic, group, id) = (topic.clone(), group.clone(), Box::<str>::from(id));
         self.look(move |shared| async move { shared.database.seen(&topic, &group, &id, now_ms).await })
+    }
+
+    fn cluster(&self) -> Option<Arc<dyn Cluster>> {
+        let shared = self.shared().ok()?;
+        Some(Arc::new(cluster::MongoCluster(shared)))
+    }
+
+    fn shares(&self, _: &TopicName) -> bool {
+        true
     }
 
     fn ready(&self) -> BoxFuture<'static, Result<(), StoreError>> {

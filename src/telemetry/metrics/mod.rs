@@ -86,6 +86,10 @@ struct Families {
     actor_restarts: Family<ActorLabels, Counter>,
     connections_cut: Family<ReasonLabels, Counter>,
     auth_failures: Family<ReasonLabels, Counter>,
+    groups_taken_over: Counter,
+    groups_lost: Counter,
+    groups_standing_by: Gauge,
+    topics_rolled_back: Counter,
     ws_connections: Gauge,
     event_streams: Gauge,
     exports: Gauge,
@@ -150,6 +154,14 @@ impl Metrics {
             actor_restarts: register(r, "actor_restarts", "Restarts after a failure"),
             connections_cut: register(r, "connections_cut", "Connections ended by the gateway"),
             auth_failures: register(r, "auth_failures", "Tokens that were refused"),
+            groups_taken_over: register(r, "groups_taken_over", "Groups that stood by here and are owned now"),
+            groups_lost: register(r, "groups_lost", "Groups that were owned here and stand by now"),
+            groups_standing_by: register(r, "groups_standing_by", "Groups with members here and another owner"),
+            topics_rolled_back: register(
+                r,
+                "topics_rolled_back",
+                "Topics that the store has less of than was seen",
+            ),
             ws_connections: register(r, "ws_connections", "Open WebSockets"),
             event_streams: register(r, "event_streams", "Open streams of server-sent events"),
             exports: register(r, "exports", "Exports under way"),
@@ -279,6 +291,26 @@ impl Metrics {
     /// `auth_failures_total{reason}`.
     pub fn auth_failed(&self, reason: &'static str) {
         self.0.auth_failures.get_or_create_owned(&ReasonLabels { reason }).inc();
+    }
+
+    /// `groups_taken_over_total`.
+    pub fn group_taken_over(&self) {
+        self.0.groups_taken_over.inc();
+    }
+
+    /// `groups_lost_total`.
+    pub fn group_lost(&self) {
+        self.0.groups_lost.inc();
+    }
+
+    /// `groups_standing_by`.
+    pub fn groups_standing_by(&self, groups: usize) {
+        self.0.groups_standing_by.set(i64::try_from(groups).unwrap_or(i64::MAX));
+    }
+
+    /// `topics_rolled_back_total`.
+    pub fn topic_rolled_back(&self) {
+        self.0.topics_rolled_back.inc();
     }
 
     /// `ws_connections`.

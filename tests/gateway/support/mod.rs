@@ -1,6 +1,7 @@
 //! A gateway in a thread of this process, and WebSocket clients for it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
@@ -9,6 +10,7 @@ use tidegate::actors::shared::Timing;
 use tidegate::actors::supervision::Faults;
 use tidegate::config::{Sources, load};
 use tidegate::server::Gateway;
+use tidegate::store::Store;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio_tungstenite::tungstenite::Message;
@@ -20,6 +22,8 @@ pub const DEADLINE: Duration = Duration::from_secs(20);
 /// A gateway that runs until it is dropped.
 pub struct TestGateway {
     pub address: SocketAddr,
+    /// Where history alone is served, if it is.
+    pub replay_address: Option<SocketAddr>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -32,6 +36,11 @@ impl TestGateway {
 
     /// The same, with other times and with faults.
     pub fn start_with(set: &[&str], timing: Timing, faults: Faults) -> TestGateway {
+        TestGateway::start_on(None, set, timing, faults)
+    }
+
+    /// The same, on a store that is there already.
+    pub fn start_on(store: Option<Arc<dyn Store>>, set: &[&str], timing: Timing, faults: Faults) -> TestGateway {
         let defaults = [
             "gateway.listen=127.0.0.1:0",
             "replay.listen=off",
@@ -47,22 +56,24 @@ impl TestGateway {
         .expect("a good configuration")
         .config;
         let (stop, stopped) = oneshot::channel::<()>();
-        let (started, address) = std::sync::mpsc::channel();
+        let (started, addresses) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             actix::System::new().block_on(async move {
-                let gateway = Gateway::start_with(config, timing, faults)
+                let gateway = Gateway::start_on(store, config, timing, faults)
                     .await
                     .expect("a gateway that starts");
-                started.send(gateway.address()).expect("a test that waits");
+                let addresses = (gateway.address(), gateway.replay_address());
+                started.send(addresses).expect("a test that waits");
                 let stopped = async {
                     let _ = stopped.await;
                 };
                 gateway.run_until(stopped).await.expect("a clean end");
             });
         });
-        let address = address.recv().expect("a gateway that starts");
+        let (address, replay_address) = addresses.recv().expect("a gateway that starts");
         TestGateway {
             address,
+            replay_address,
             stop: Some(stop),
             thread: Some(thread),
         }
@@ -140,6 +151,14 @@ impl Client {
         let message = self.next_frame().await.expect("an open connection");
         let text = message.into_text().expect("a text frame");
         serde_json::from_str(text.as_str()).expect("JSON")
+    }
+
+    /// The next frame, EVENT or answer. Nothing is lost where it is given up.
+    pub async fn any(&mut self) -> Value {
+        if !self.events.is_empty() {
+            return self.events.remove(0);
+        }
+        self.next_json().await
     }
 
     /// The next frame that is an answer.

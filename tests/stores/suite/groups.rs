@@ -1,7 +1,7 @@
 //! Groups: claims, settings, cursors and retries.
 
 use tidegate::domain::{CursorUpdate, Filter, GroupSettings, OneOrMore, PartitionCursor, Retry, SeqRange};
-use tidegate::store::{Pause, Refused, Write, Written};
+use tidegate::store::{OwnerId, Pause, Refused, Write, Written};
 
 use crate::bench::*;
 
@@ -107,6 +107,7 @@ pub async fn a_claim_fences_every_older_owner(factory: &dyn Factory) {
     let claim = Write::ClaimGroup {
         topic: topic.clone(),
         group: group.clone(),
+        owner: OwnerId::random(),
     };
     let new = epoch(write(&store, claim).await);
     assert!(new > old);
@@ -172,6 +173,7 @@ pub async fn writes_to_a_group_that_is_not_there_are_refused(factory: &dyn Facto
         Write::ClaimGroup {
             topic: topic.clone(),
             group: group.clone(),
+            owner: OwnerId::random(),
         },
         Write::SaveGroup {
             topic: topic.clone(),

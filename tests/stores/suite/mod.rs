@@ -5,6 +5,7 @@ pub mod dedupe;
 pub mod groups;
 pub mod ids;
 pub mod numbers;
+pub mod owners;
 pub mod persistence;
 pub mod reads;
 pub mod retention;
@@ -72,6 +73,13 @@ macro_rules! every_case {
                 a_partition_that_is_new_to_the_group_gets_a_cursor,
                 seek_replaces_cursors_and_forgets_retries,
                 groups_are_listed_in_order_and_per_topic,
+            ]
+            owners: [
+                a_claim_waits_while_another_owner_lives,
+                a_group_that_was_let_go_is_free_at_once,
+                a_lease_that_is_over_frees_its_groups_and_never_comes_back,
+                an_ended_lease_frees_all_its_groups,
+                others_hear_how_far_a_topic_is,
             ]
             dead_letters: [
                 a_dead_letter_and_its_ack_are_one_step,

@@ -1,7 +1,7 @@
 //! What a store that persists must have after it was closed and opened again.
 
 use tidegate::domain::{CursorUpdate, NewEvent, Retention, Retry};
-use tidegate::store::{Pause, Write};
+use tidegate::store::{OwnerId, Pause, Write};
 
 use crate::bench::*;
 
@@ -86,6 +86,7 @@ pub async fn numbers_go_on_after_a_reopen(factory: &dyn Factory) {
     let claim = Write::ClaimGroup {
         topic: topic.clone(),
         group: group.clone(),
+        owner: OwnerId::random(),
     };
     assert!(epoch(write(&store, claim).await) > old);
     let all_gone = Write::Trim {

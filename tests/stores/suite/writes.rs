@@ -1,7 +1,7 @@
 //! What holds for a batch of writes as such: order, refusals, limits, removal, the end.
 
 use tidegate::domain::{GroupSettings, NewEvent, PartitionCursor, TopicName};
-use tidegate::store::{Appended, Refused, StoreError, StoreOptions, Write, Written};
+use tidegate::store::{Appended, OwnerId, Refused, StoreError, StoreOptions, Write, Written};
 
 use crate::bench::*;
 
@@ -35,6 +35,7 @@ pub async fn a_refused_write_hinders_no_other(factory: &dyn Factory) {
         Write::ClaimGroup {
             topic: topic.clone(),
             group: group("none"),
+            owner: OwnerId::random(),
         },
         append_one(&topic, event("c")),
         create(&topic, "g"),
@@ -56,6 +57,7 @@ pub async fn later_writes_see_earlier_ones(factory: &dyn Factory) {
         Write::ClaimGroup {
             topic: topic.clone(),
             group: group.clone(),
+            owner: OwnerId::random(),
         },
         Write::DeleteGroup {
             topic: topic.clone(),
@@ -64,6 +66,7 @@ pub async fn later_writes_see_earlier_ones(factory: &dyn Factory) {
         Write::ClaimGroup {
             topic: topic.clone(),
             group: group.clone(),
+            owner: OwnerId::random(),
         },
         create(&topic, "g"),
     ];
