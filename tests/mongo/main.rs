@@ -5,10 +5,12 @@
 #[path = "../crash/clients.rs"]
 #[allow(dead_code, reason = "shared")]
 mod clients;
+mod documents;
 mod gateway_killed;
 #[path = "../crash/history.rs"]
 mod history;
 mod owners;
+mod primary_lost;
 #[path = "../crash/process.rs"]
 mod process;
 #[path = "../replica_set/mod.rs"]
@@ -16,6 +18,8 @@ mod replica_set;
 #[path = "../gateway/support/mod.rs"]
 #[allow(dead_code, reason = "shared")]
 mod support;
+
+mod writers;
 
 use crate::process::Process;
 

@@ -213,6 +213,20 @@ impl ReplicaSet {
         }
     }
 
+    /// Waits until another server than this one is the primary.
+    pub async fn other_primary(&self, lost: usize) -> usize {
+        let began = Instant::now();
+        loop {
+            for (number, node) in self.nodes.iter().enumerate().filter(|(number, _)| *number != lost) {
+                if is_primary(node).await {
+                    return number;
+                }
+            }
+            assert!(began.elapsed() < DEADLINE, "no other primary");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Waits until all servers are primary or secondary again.
     pub async fn healthy(&self) {
         let began = Instant::now();

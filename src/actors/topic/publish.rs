@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use tokio::time::Instant;
@@ -23,6 +24,9 @@ const ANSWERS_SLICE: usize = 256;
 
 /// So many publishes in one message take about as long as a message on its own.
 const PUBLISHES_LIKE_A_MESSAGE: u32 = 8;
+
+/// After the store could not say how far the topic is.
+const RESYNC_AGAIN: Duration = Duration::from_secs(1);
 
 impl Handler<Admitted<Publish>> for TopicActor {
     type Result = ();
@@ -142,13 +146,19 @@ impl TopicActor {
         let (state, tail) = (self.shared.store.topic(&self.name), self.tail.clone());
         ctx.spawn(state.into_actor(self).map(move |state, actor, ctx| {
             // Another tail: the topic was deleted meanwhile.
-            if let Ok(Some(state)) = state
-                && Arc::ptr_eq(&tail, &actor.tail)
-            {
-                actor.absent = None;
-                actor.tail.jump_to(state.tail);
-                actor.note_published();
-                actor.wake_all(ctx);
+            if !Arc::ptr_eq(&tail, &actor.tail) {
+                return;
+            }
+            match state {
+                Ok(Some(state)) => {
+                    actor.absent = None;
+                    actor.tail.jump_to(state.tail);
+                    actor.note_published();
+                    actor.wake_all(ctx);
+                }
+                Ok(None) => {}
+                // Nobody may publish for a long time, and what happened must reach those who wait for it.
+                Err(_) => drop(ctx.run_later(RESYNC_AGAIN, TopicActor::resync)),
             }
         }));
     }

@@ -38,12 +38,13 @@ pub(super) fn group_document(
     Ok(document)
 }
 
-/// The settings as a document; as text where a name in a filter has a NUL, which no document can have.
+/// The settings as a document; as text where a name in a filter has a NUL, which no document can have, or begins with `$`,
+/// which the library may take for a type of its own.
 pub(super) fn settings_fields(settings: &GroupSettings) -> Result<Document, StoreError> {
     let broken =
         |error: &dyn std::fmt::Display| StoreError::Corrupt(format!("settings that cannot be stored: {error}"));
     let text = serde_json::to_string(settings).map_err(|error| broken(&error))?;
-    Ok(if text.contains("\\u0000") {
+    Ok(if text.contains("\\u0000") || text.contains("\"$") {
         doc! { "settings": Bson::Null, "settingsText": text }
     } else {
         let value = serialize_to_bson(settings).map_err(|error| broken(&error))?;
