@@ -58,6 +58,8 @@ pub struct Shared {
     pub topics: Registry,
     /// The connections that are open.
     pub connections: Connections,
+    /// The subscriptions of what runs in this process.
+    pub locals: Connections,
     /// Who may do what.
     pub auth: Authenticator,
     /// Set while the store is over its deadline.

@@ -23,9 +23,9 @@ pub(super) const BATCH: usize = 1_000;
 /// Ids of an ACK or NACK: as many as a group can have in flight.
 pub(super) const IDS: usize = 10_000;
 /// Bytes of a NACK's reason, which is kept with the event's retry.
-pub(super) const REASON: usize = 4_096;
+pub(crate) const REASON: usize = 4_096;
 /// Milliseconds of `delay_ms` and `extend_ms`: a day.
-pub(super) const DELAY_MS: u64 = 86_400_000;
+pub(crate) const DELAY_MS: u64 = 86_400_000;
 /// Keys of a filter.
 pub(super) const FILTER_KEYS: usize = 1_000;
 /// Tags of a filter, and the values it gives for one header.

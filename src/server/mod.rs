@@ -165,6 +165,7 @@ impl Gateway {
             auth,
             store_stalled: stalled,
             connections: Connections::default(),
+            locals: Connections::default(),
             draining: AtomicBool::new(false),
             numbers: AtomicU64::new(0),
         });

@@ -43,7 +43,12 @@ impl Outbox {
 }
 
 /// Sends to a topic that may just be leaving memory: then its successor gets it.
-fn send(shared: &Arc<Shared>, topic: &TopicName, message: Publish, bytes: usize) -> Result<(), (Failure, Publish)> {
+pub(crate) fn send(
+    shared: &Arc<Shared>,
+    topic: &TopicName,
+    message: Publish,
+    bytes: usize,
+) -> Result<(), (Failure, Publish)> {
     let overloaded = |msg: &'static str| Failure::new(ErrorCode::Overloaded, msg).retry_after(100);
     let mut message = message;
     for _ in 0..2 {

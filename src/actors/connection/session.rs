@@ -2,6 +2,8 @@
 
 mod joining;
 
+pub(super) use self::joining::offer_subscribe;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use actix::Message;
 
-use crate::actors::reply::Answered;
+use crate::actors::connection::Operation;
+use crate::actors::reply::{Answered, Reply};
 use crate::domain::Event;
 use crate::domain::group::MemberId;
 use crate::protocol::{CloseCode, Failure, Lease};
@@ -72,3 +73,18 @@ pub struct FeedLost {
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
 pub struct GoAway(pub CloseCode);
+
+/// Something in this process asks something of its subscription.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Operate {
+    /// What.
+    pub operation: Operation,
+    /// Where the answer goes.
+    pub reply: Reply,
+}
+
+/// Whoever holds a subscription in this process took events, after room had been asked for.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct RoomFreed;
