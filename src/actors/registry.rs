@@ -1,13 +1,14 @@
 //! Which topics run, and where. The only place that starts and ends them, so that no message dies in between.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use actix::ArbiterHandle;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::handle::Handle;
+use super::meter::Meter;
 use super::shared::Shared;
 use super::topic::TopicActor;
 use crate::domain::TopicName;
@@ -15,10 +16,18 @@ use crate::protocol::{ErrorCode, Failure};
 
 /// The topics that run.
 pub struct Registry {
-    running: Mutex<HashMap<TopicName, Handle<TopicActor>>>,
+    running: Mutex<HashMap<TopicName, RunningTopic>>,
     arbiters: Vec<ArbiterHandle>,
     /// How many of them have no event and never had one.
     absent: Arc<AtomicUsize>,
+    /// How many topics were deleted.
+    deletions: AtomicU64,
+}
+
+/// A topic that runs.
+struct RunningTopic {
+    handle: Handle<TopicActor>,
+    published: Arc<Meter>,
 }
 
 /// Counts a topic that runs without existing, for as long as it is kept: a name alone starts an actor, so clients decide
@@ -38,22 +47,28 @@ impl Registry {
             running: Mutex::new(HashMap::new()),
             arbiters,
             absent: Arc::default(),
+            deletions: AtomicU64::new(0),
         }
     }
 
     /// The topic's actor, started where it does not run. One that has left or died is replaced, unless it dies too often.
     pub fn topic(&self, topic: &TopicName, shared: &Arc<Shared>) -> Result<Handle<TopicActor>, Failure> {
         let mut running = self.lock();
-        if let Some(handle) = running.get(topic).filter(|handle| handle.is_open()) {
-            return Ok(handle.clone());
+        if let Some(topic) = running.get(topic).filter(|topic| topic.handle.is_open()) {
+            return Ok(topic.handle.clone());
         }
         shared.supervision.may_start(topic.as_str())?;
         let at = usize::try_from(xxh3_64(topic.as_str().as_bytes())).unwrap_or(0);
         let arbiter = at.checked_rem(self.arbiters.len()).and_then(|at| self.arbiters.get(at));
         let none = || Failure::new(ErrorCode::StoreUnavailable, "topics have no thread to run on");
         let arbiter = arbiter.ok_or_else(none)?;
-        let handle = TopicActor::start_on(arbiter, topic.clone(), shared.clone());
-        if running.insert(topic.clone(), handle.clone()).is_some() {
+        let published = Arc::new(Meter::default());
+        let handle = TopicActor::start_on(arbiter, topic.clone(), shared.clone(), published.clone());
+        let new = RunningTopic {
+            handle: handle.clone(),
+            published,
+        };
+        if running.insert(topic.clone(), new).is_some() {
             tracing::warn!(%topic, "a topic's actor had ended and is started again");
         }
         Ok(handle)
@@ -72,12 +87,35 @@ impl Registry {
 
     /// The topic's actor where it runs.
     pub fn running(&self, topic: &TopicName) -> Option<Handle<TopicActor>> {
-        self.lock().get(topic).filter(|handle| handle.is_open()).cloned()
+        let running = self.lock();
+        let topic = running.get(topic).filter(|topic| topic.handle.is_open())?;
+        Some(topic.handle.clone())
     }
 
     /// All that run.
     pub fn all(&self) -> Vec<Handle<TopicActor>> {
-        self.lock().values().cloned().collect()
+        self.lock().values().map(|topic| topic.handle.clone()).collect()
+    }
+
+    /// The names of all that run.
+    pub fn names(&self) -> Vec<TopicName> {
+        self.lock().keys().cloned().collect()
+    }
+
+    /// How many events are published to a topic in a second, lately.
+    pub fn publish_rate(&self, topic: &TopicName, now_ms: u64) -> f64 {
+        let meter = self.lock().get(topic).map(|topic| topic.published.clone());
+        meter.map_or(0.0, |meter| meter.per_second(now_ms))
+    }
+
+    /// A topic was deleted.
+    pub fn note_deletion(&self) {
+        self.deletions.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How many topics were deleted since the gateway began.
+    pub fn deletions(&self) -> u64 {
+        self.deletions.load(Ordering::Acquire)
     }
 
     /// Takes an idle topic's actor off the list, unless something is on its way to it. True: it may stop.
@@ -86,13 +124,13 @@ impl Registry {
         if !handle.gate().close_if_idle() {
             return false;
         }
-        if running.get(topic).is_some_and(|known| known.is_same(handle)) {
+        if running.get(topic).is_some_and(|known| known.handle.is_same(handle)) {
             running.remove(topic);
         }
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<TopicName, Handle<TopicActor>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<TopicName, RunningTopic>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -8,10 +8,10 @@ use super::store::{COMMIT_DEADLINE, store_unavailable};
 use super::topic::Tail;
 use crate::domain::{PartitionCursor, StartFrom, TopicName};
 use crate::protocol::{ErrorCode, Failure};
-use crate::store::StoreError;
+use crate::store::{Store, StoreError};
 
 /// Waits for a read of the store, within its deadline.
-pub(super) async fn within_deadline<T>(read: impl Future<Output = Result<T, StoreError>>) -> Result<T, Failure> {
+pub(crate) async fn within_deadline<T>(read: impl Future<Output = Result<T, StoreError>>) -> Result<T, Failure> {
     let late = |_| {
         let seconds = Duration::as_secs(&COMMIT_DEADLINE);
         Err(StoreError::Unavailable(format!("it has not answered for {seconds} s")))
@@ -35,14 +35,17 @@ pub(super) async fn start_seq(
             Ok(state.map_or(0, |state| state.first.saturating_sub(1)))
         }
         StartFrom::Ts(ts) => Ok(within_deadline(store.seq_at_ts(&topic, ts)).await?.saturating_sub(1)),
-        StartFrom::AfterId(id) => {
-            let found = within_deadline(store.seqs_of_ids(&topic, vec![id.clone()])).await?;
-            found.first().copied().flatten().ok_or_else(|| {
-                let msg = format!("afterId: the topic has no event with the id {id:?}, or no longer");
-                Failure::new(ErrorCode::UnknownId, msg)
-            })
-        }
+        StartFrom::AfterId(id) => seq_after_id(store.as_ref(), &topic, id).await,
     }
+}
+
+/// The seq of the event that `afterId` names.
+pub(crate) async fn seq_after_id(store: &dyn Store, topic: &TopicName, id: Box<str>) -> Result<u64, Failure> {
+    let found = within_deadline(store.seqs_of_ids(topic, vec![id.clone()])).await?;
+    found.first().copied().flatten().ok_or_else(|| {
+        let msg = format!("afterId: the topic has no event with the id {id:?}, or no longer");
+        Failure::new(ErrorCode::UnknownId, msg)
+    })
 }
 
 /// A new group's cursors: everything up to `seq` counts as acked.

@@ -47,6 +47,7 @@ async fn trim(shared: &Arc<Shared>, topic: TopicName, retention: Retention) -> R
         topic: topic.clone(),
         retention,
     };
+    let deletions = shared.topics.deletions();
     let trimmed = shared.perform(write).await.map_err(|error| store_unavailable(&error))?;
     let (first, events) = match trimmed {
         Ok(Written::Trimmed { first, events }) if events > 0 => (first, events),
@@ -63,6 +64,7 @@ async fn trim(shared: &Arc<Shared>, topic: TopicName, retention: Retention) -> R
         running.post(LogTrimmed {
             first,
             ordinals: ordinals.into(),
+            deletions,
         });
     }
     Ok(())

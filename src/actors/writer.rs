@@ -49,6 +49,11 @@ impl Writer {
         self.handle().post(message);
     }
 
+    /// How many messages wait for it.
+    pub fn depth(&self) -> usize {
+        self.handle().gate().depth()
+    }
+
     fn handle(&self) -> Handle<StoreActor> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if !current.is_open() && self.supervision.may_start(STORE).is_ok() {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::rights::Rights;
+use super::voucher::Voucher;
 use crate::domain::{GroupName, TopicName};
 use crate::protocol::{ErrorCode, Failure};
 
@@ -37,23 +38,32 @@ pub struct Identity {
     pub subject: Option<Arc<str>>,
     /// When the token expires, in epoch milliseconds by the machine's clock; never, where none is given.
     pub expires_ms: Option<u64>,
+    /// What let them in.
+    pub(super) voucher: Voucher,
     rights: Arc<Rights>,
 }
 
 impl Identity {
     /// Somebody who may do everything, for ever.
     pub fn full() -> Identity {
+        Identity::full_by(Voucher::default())
+    }
+
+    /// The same, for as long as somebody vouches for them.
+    pub(super) fn full_by(voucher: Voucher) -> Identity {
         Identity {
             subject: None,
             expires_ms: None,
+            voucher,
             rights: Arc::new(Rights::Full),
         }
     }
 
-    pub(super) fn new(subject: Option<Arc<str>>, expires_ms: u64, rights: Rights) -> Identity {
+    pub(super) fn new(subject: Option<Arc<str>>, expires_ms: u64, voucher: Voucher, rights: Rights) -> Identity {
         Identity {
             subject,
             expires_ms: Some(expires_ms),
+            voucher,
             rights: Arc::new(rights),
         }
     }

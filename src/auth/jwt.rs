@@ -9,9 +9,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::identity::{Identity, LEEWAY_MS};
-use super::keys::KeySet;
+use super::keys::{Key, KeySet, TRIES_MAX};
 use super::remote::RemoteKeys;
 use super::rights::Rights;
+use super::verified::{Verified, is_good};
+use super::voucher::Voucher;
 use crate::config::{JwtConfig, JwtKey};
 
 /// The longest token that is looked at.
@@ -36,7 +38,7 @@ impl From<&str> for Refusal {
 }
 
 enum Keys {
-    Fixed(KeySet),
+    Fixed(Arc<KeySet>),
     Remote(Arc<RemoteKeys>),
 }
 
@@ -45,6 +47,7 @@ pub(super) struct Jwt {
     keys: Keys,
     audience: Option<String>,
     issuer: Option<String>,
+    verified: Verified,
 }
 
 #[derive(Deserialize)]
@@ -65,16 +68,18 @@ impl Jwt {
                 if secret.reveal().len() < SECRET_BYTES_MIN {
                     tracing::warn!("auth.jwt.secret is shorter than {SECRET_BYTES_MIN} bytes: it can be guessed");
                 }
-                Keys::Fixed(KeySet::from_secret(secret.reveal()))
+                Keys::Fixed(Arc::new(KeySet::from_secret(secret.reveal())))
             }
             JwtKey::PublicKeyFile(file) => Keys::Fixed(
                 read(file)
                     .and_then(|pem| KeySet::from_pem(pem.as_bytes()))
+                    .map(Arc::new)
                     .map_err(|why| format!("auth.jwt.public_key_file: {}: {why}", file.display()))?,
             ),
             JwtKey::JwksFile(file) => Keys::Fixed(
                 read(file)
                     .and_then(|json| KeySet::from_jwks(&json))
+                    .map(Arc::new)
                     .map_err(|why| format!("auth.jwt.jwks_file: {}: {why}", file.display()))?,
             ),
             JwtKey::JwksUrl(url) => match before.map(|jwt| &jwt.keys) {
@@ -86,6 +91,7 @@ impl Jwt {
             keys,
             audience: config.audience.clone(),
             issuer: config.issuer.clone(),
+            verified: Verified::default(),
         })
     }
 
@@ -95,20 +101,46 @@ impl Jwt {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(format!("token: longer than {TOKEN_BYTES_MAX} bytes"));
         }
-        let result = match &self.keys {
-            Keys::Fixed(keys) => self.verify(token, keys),
-            Keys::Remote(remote) => match self.verify(token, &remote.current()) {
-                Err(Refusal::UnknownKey) => {
-                    remote.renew().await;
-                    self.verify(token, &remote.current())
-                }
-                result => result,
-            },
+        let result = match (self.look_at(token, &self.current()), &self.keys) {
+            (Err(Refusal::UnknownKey), Keys::Remote(remote)) => {
+                remote.renew().await;
+                self.look_at(token, &self.current())
+            }
+            (result, _) => result,
         };
         result.map_err(|refusal| match refusal {
             Refusal::UnknownKey => "token: it is signed with a key that this gateway does not know".to_owned(),
             Refusal::Invalid(why) => format!("token: {why}"),
         })
+    }
+
+    /// Whether a key that vouched for somebody still does, and for tokens of the same audience and issuer.
+    pub(super) fn vouches(&self, voucher: Voucher) -> bool {
+        self.current().iter().any(|key| self.voucher(key) == voucher)
+    }
+
+    fn voucher(&self, key: &Key) -> Voucher {
+        Voucher::of((key.print, &self.audience, &self.issuer))
+    }
+
+    fn current(&self) -> Arc<KeySet> {
+        match &self.keys {
+            Keys::Fixed(keys) => keys.clone(),
+            Keys::Remote(remote) => remote.current(),
+        }
+    }
+
+    fn look_at(&self, token: &str, keys: &Arc<KeySet>) -> Result<Identity, Refusal> {
+        if let Some(identity) = self.verified.get(token, keys) {
+            return Ok(identity);
+        }
+        let identity = self.verify(token, keys)?;
+        if !is_good(&identity) {
+            // The library counts whole seconds, which is up to one too many.
+            return Err("expired".into());
+        }
+        self.verified.add(token, &identity, keys);
+        Ok(identity)
     }
 
     fn verify(&self, token: &str, keys: &KeySet) -> Result<Identity, Refusal> {
@@ -118,11 +150,16 @@ impl Jwt {
             return Err("crit: this gateway knows no extensions".into());
         }
         let mut refused = Refusal::UnknownKey;
+        let mut tries = 0;
         for key in keys.candidates(header.kid.as_deref()) {
             if key.algorithm != header.alg {
                 refused = "its alg is not that of the key".into();
                 continue;
             }
+            if tries == TRIES_MAX {
+                return Err("it names no key (kid), and there are too many to try".into());
+            }
+            tries += 1;
             let mut validation = Validation::new(key.algorithm);
             validation.leeway = LEEWAY_MS / 1_000;
             validation.validate_nbf = true;
@@ -138,10 +175,11 @@ impl Jwt {
             }
             validation.set_required_spec_claims(&required);
             match decode::<Value>(token, &key.key, &validation) {
-                Ok(data) => return identity(data.claims),
+                Ok(data) => return identity(data.claims, self.voucher(key)),
                 Err(error) => match error.kind() {
                     // Another key may fit.
                     ErrorKind::InvalidSignature => refused = refusal(error.kind()),
+                    ErrorKind::Json(_) => return Err("its claims are no JSON object, or one has the wrong type".into()),
                     other => return Err(refusal(other)),
                 },
             }
@@ -150,7 +188,7 @@ impl Jwt {
     }
 }
 
-fn identity(claims: Value) -> Result<Identity, Refusal> {
+fn identity(claims: Value, voucher: Voucher) -> Result<Identity, Refusal> {
     let claims = Claims::deserialize(claims).map_err(|_| "exp: expected a number of seconds")?;
     let subject = match &claims.sub {
         Some(Value::String(subject)) if subject.len() > SUBJECT_BYTES_MAX => return Err("sub: too long".into()),
@@ -162,7 +200,7 @@ fn identity(claims: Value) -> Result<Identity, Refusal> {
         .map_err(Refusal::Invalid)?;
     // A float that does not fit becomes the nearest that does.
     let expires_ms = (claims.exp * 1_000.0) as u64;
-    Ok(Identity::new(subject, expires_ms, rights))
+    Ok(Identity::new(subject, expires_ms, voucher, rights))
 }
 
 fn refusal(kind: &ErrorKind) -> Refusal {

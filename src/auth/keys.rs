@@ -5,6 +5,8 @@ use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, P
 use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind};
 use serde::Deserialize;
 
+use super::voucher::Voucher;
+
 /// The most keys of a set.
 const KEYS_MAX: usize = 1_000;
 /// The shortest RSA modulus that is accepted, in bytes: 2048 bits.
@@ -14,12 +16,32 @@ const P256_POINT_BYTES: usize = 65;
 /// The length of an Ed25519 public key.
 const ED25519_BYTES: usize = 32;
 
+/// The most keys that a signature is tried with, where a token does not say which one signed it: each try takes time.
+pub(super) const TRIES_MAX: usize = 16;
+
 /// One key.
 pub(super) struct Key {
     /// None: good for tokens that name any.
     kid: Option<String>,
     pub(super) algorithm: Algorithm,
     pub(super) key: DecodingKey,
+    /// Stands for the key, however it is called.
+    pub(super) print: Voucher,
+}
+
+impl Key {
+    fn new(kid: Option<String>, algorithm: Algorithm, key: DecodingKey) -> Key {
+        let print = match key.kind() {
+            DecodingKeyKind::RsaModulusExponent { n, e } => Voucher::of((n, e)),
+            DecodingKeyKind::SecretOrDer(bytes) => Voucher::of(bytes),
+        };
+        Key {
+            kid,
+            algorithm,
+            key,
+            print,
+        }
+    }
 }
 
 /// The keys there are.
@@ -29,11 +51,8 @@ pub(super) struct KeySet(Vec<Key>);
 impl KeySet {
     /// One shared secret, HS256.
     pub(super) fn from_secret(secret: &str) -> KeySet {
-        KeySet(vec![Key {
-            kid: None,
-            algorithm: Algorithm::HS256,
-            key: DecodingKey::from_secret(secret.as_bytes()),
-        }])
+        let key = DecodingKey::from_secret(secret.as_bytes());
+        KeySet(vec![Key::new(None, Algorithm::HS256, key)])
     }
 
     /// One public key. What kind it is says which algorithm it is for.
@@ -55,11 +74,7 @@ impl KeySet {
             .find_map(|(algorithm, key)| Some((algorithm, key.ok()?)));
         let (algorithm, key) = found.ok_or("its key is none of RSA, EC P-256 and Ed25519")?;
         check_size(algorithm, &key)?;
-        Ok(KeySet(vec![Key {
-            kid: None,
-            algorithm,
-            key,
-        }]))
+        Ok(KeySet(vec![Key::new(None, algorithm, key)]))
     }
 
     /// A JWK set. Keys that are not for this (encryption, other algorithms, shared secrets) are left out, as the standard
@@ -97,6 +112,11 @@ impl KeySet {
         })
     }
 
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Key> {
+        self.0.iter()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -124,11 +144,7 @@ fn key_of(jwk: &Jwk) -> Result<Key, &'static str> {
     }
     let key = DecodingKey::from_jwk(jwk).map_err(|_| "not base64url")?;
     check_size(algorithm, &key)?;
-    Ok(Key {
-        kid: jwk.common.key_id.clone(),
-        algorithm,
-        key,
-    })
+    Ok(Key::new(jwk.common.key_id.clone(), algorithm, key))
 }
 
 /// Said when a key is read: later, all that is known is that no signature fits.

@@ -3,11 +3,12 @@
 use serde_json::json;
 
 use super::super::identity::{Action, Identity};
+use super::super::voucher::Voucher;
 use super::*;
 
 fn identity(claims: Value) -> Identity {
     let rights = Rights::from_claims(claims.get("scopes"), claims.get("scope"), claims.get("policy")).unwrap();
-    Identity::new(None, 0, rights)
+    Identity::new(None, 0, Voucher::default(), rights)
 }
 
 fn refusal(claims: Value) -> String {

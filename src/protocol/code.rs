@@ -27,6 +27,8 @@ pub enum ErrorCode {
     NotSubscribed,
     /// No event with this id where it was looked for.
     UnknownId,
+    /// There is no such thing (over HTTP).
+    NotFound,
     /// The event is larger than its store or topic takes.
     TooLarge,
     /// The payload does not follow the topic's schema.
@@ -61,6 +63,7 @@ impl ErrorCode {
             ErrorCode::AlreadySubscribed => "already_subscribed",
             ErrorCode::NotSubscribed => "not_subscribed",
             ErrorCode::UnknownId => "unknown_id",
+            ErrorCode::NotFound => "not_found",
             ErrorCode::TooLarge => "too_large",
             ErrorCode::SchemaInvalid => "schema_invalid",
             ErrorCode::Conflict => "conflict",

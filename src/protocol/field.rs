@@ -156,14 +156,19 @@ pub(super) fn only_known_fields<'a, F: Fields<'a>>(raw: &'a RawValue) -> Result<
 }
 
 /// Says that there is no such name, and which known one is near.
-pub(super) fn unknown(name: &str, known: &[&'static str]) -> String {
+pub(super) fn unknown(name: &str, known: &[&str]) -> String {
     match nearest(name, known) {
         Some(near) => format!("unknown; did you mean `{near}`?"),
         None => "unknown".into(),
     }
 }
 
-fn nearest(name: &str, known: &[&'static str]) -> Option<&'static str> {
+/// The failure for a name that is not known here.
+pub(crate) fn unknown_name(name: &str, known: &[&str]) -> Failure {
+    Wrong::new(unknown(name, known)).inside(&shown(name)).into()
+}
+
+fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     // Distances take quadratic time, and nothing long is near.
     if name.len() > 32 {
         return None;

@@ -5,7 +5,7 @@
 mod code;
 mod draft;
 mod field;
-mod limits;
+pub(crate) mod limits;
 mod opts;
 mod parse;
 mod reply;
@@ -18,8 +18,9 @@ mod walk;
 
 pub use code::{CloseCode, ErrorCode};
 pub use draft::Draft;
-pub(crate) use limits::{DELAY_MS, REASON};
+pub(crate) use field::unknown_name;
 pub use opts::SubscribeOpts;
 pub use parse::parse;
 pub use reply::{Answer, Corr, Failure, Lease, encode_err, encode_event, encode_ok};
-pub use request::{Frame, Request};
+pub use request::{Frame, Op, Request};
+pub(crate) use value::{expected_integer, expected_text};

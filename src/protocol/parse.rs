@@ -11,24 +11,11 @@ use super::field::{Fields, Wrong, fields, unknown};
 use super::limits::{BATCH, CORR, DELAY_MS, IDS, NESTING, REASON};
 use super::opts::SubscribeOpts;
 use super::reply::{Corr, Failure};
-use super::request::{Frame, Request};
+use super::request::{Frame, Op, Request};
 use super::scan::{Flaw, check};
 use super::value::{bounded_text, id, integer, list, shown, text};
 use super::walk::walk_members;
 use crate::domain::{GroupName, TopicName};
-
-const OPS: [&str; 10] = [
-    "AUTH",
-    "PUBLISH",
-    "PUBLISH_BATCH",
-    "SUBSCRIBE",
-    "UNSUBSCRIBE",
-    "ACK",
-    "NACK",
-    "MODACK",
-    "PAUSE",
-    "RESUME",
-];
 
 fields! {
     /// All fields that a request of any kind can have.
@@ -96,59 +83,64 @@ pub fn parse(text: &str) -> Frame {
 
 impl FrameFields<'_> {
     fn request(&self) -> Result<Request, Failure> {
-        let op = self.op.required(text)?;
-        match &*op {
-            "AUTH" => Ok(Request::Auth {
+        match self.op()? {
+            Op::Auth => Ok(Request::Auth {
                 token: self.token.optional(text)?.map(Box::from),
             }),
-            "PUBLISH" => Ok(Request::Publish {
+            Op::Publish => Ok(Request::Publish {
                 topic: self.topic()?,
                 draft: Draft::read(self.payload, self.opts)?,
             }),
-            "PUBLISH_BATCH" => Ok(Request::PublishBatch {
+            Op::PublishBatch => Ok(Request::PublishBatch {
                 topic: self.topic()?,
                 drafts: self.events.required(batch)?,
             }),
-            "SUBSCRIBE" => Ok(Request::Subscribe {
+            Op::Subscribe => Ok(Request::Subscribe {
                 topic: self.topic()?,
                 group: self.group.optional(group)?,
                 opts: self.opts.optional(SubscribeOpts::read)?.unwrap_or_default(),
             }),
-            "UNSUBSCRIBE" => Ok(Request::Unsubscribe {
+            Op::Unsubscribe => Ok(Request::Unsubscribe {
                 topic: self.topic()?,
                 group: self.group.optional(group)?,
             }),
-            "ACK" => Ok(Request::Ack {
+            Op::Ack => Ok(Request::Ack {
                 topic: self.topic()?,
                 group: self.group.required(group)?,
                 ids: self.id_or_ids()?,
             }),
-            "NACK" => Ok(Request::Nack {
+            Op::Nack => Ok(Request::Nack {
                 topic: self.topic()?,
                 group: self.group.required(group)?,
                 ids: self.id_or_ids()?,
                 reason: self.reason.optional(|raw| bounded_text(raw, 0..=REASON))?,
                 delay_ms: self.delay_ms.optional(|raw| integer(raw, 0..=DELAY_MS))?,
             }),
-            "MODACK" => Ok(Request::Modack {
+            Op::Modack => Ok(Request::Modack {
                 topic: self.topic()?,
                 group: self.group.required(group)?,
                 id: self.id.required(id)?,
                 extend_ms: self.extend_ms.required(|raw| integer(raw, 0..=DELAY_MS))?,
             }),
-            "PAUSE" => Ok(Request::Pause {
+            Op::Pause => Ok(Request::Pause {
                 topic: self.topic()?,
                 group: self.group.optional(group)?,
             }),
-            "RESUME" => Ok(Request::Resume {
+            Op::Resume => Ok(Request::Resume {
                 topic: self.topic()?,
                 group: self.group.optional(group)?,
             }),
-            other => {
-                let problem = format!("`{}` is {}", shown(other), unknown(other, &OPS));
-                Err(self.op.wrong(problem).into())
-            }
         }
+    }
+
+    fn op(&self) -> Result<Op, Wrong> {
+        let given = self.op.required(text)?;
+        let found = Op::ALL.iter().find(|op| op.as_str() == given);
+        found.copied().ok_or_else(|| {
+            let names: Vec<&str> = Op::ALL.iter().map(|op| op.as_str()).collect();
+            self.op
+                .wrong(format!("`{}` is {}", shown(&given), unknown(&given, &names)))
+        })
     }
 
     fn topic(&self) -> Result<TopicName, Failure> {

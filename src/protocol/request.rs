@@ -14,6 +14,52 @@ pub struct Frame {
     pub request: Result<Request, Failure>,
 }
 
+/// Declares [`Op`] with the list of all of them, so that none can be left out.
+macro_rules! ops {
+    ($($(#[$doc:meta])* $name:ident = $text:literal),+ $(,)?) => {
+        /// The `op` of a request.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Op {
+            $($(#[$doc])* $name),+
+        }
+
+        impl Op {
+            /// Every one that there is.
+            pub const ALL: &[Op] = &[$(Op::$name),+];
+
+            /// As it is written.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Op::$name => $text),+
+                }
+            }
+        }
+    };
+}
+
+ops! {
+    /// [`Request::Auth`]
+    Auth = "AUTH",
+    /// [`Request::Publish`]
+    Publish = "PUBLISH",
+    /// [`Request::PublishBatch`]
+    PublishBatch = "PUBLISH_BATCH",
+    /// [`Request::Subscribe`]
+    Subscribe = "SUBSCRIBE",
+    /// [`Request::Unsubscribe`]
+    Unsubscribe = "UNSUBSCRIBE",
+    /// [`Request::Ack`]
+    Ack = "ACK",
+    /// [`Request::Nack`]
+    Nack = "NACK",
+    /// [`Request::Modack`]
+    Modack = "MODACK",
+    /// [`Request::Pause`]
+    Pause = "PAUSE",
+    /// [`Request::Resume`]
+    Resume = "RESUME",
+}
+
 /// What a client asks for, all bounds of the frame checked. What needs more than the frame (rights, limits, whether
 /// there is such a subscription) is left to others.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -25,9 +25,20 @@ pub(super) fn text(raw: &RawValue) -> Result<Cow<'_, str>, Wrong> {
 pub(super) fn bounded_text(raw: &RawValue, bytes: RangeInclusive<usize>) -> Result<Box<str>, Wrong> {
     let text = text(raw)?;
     if !bytes.contains(&text.len()) {
-        return Err(Wrong::new(format!("expected a string of {} bytes", bounds(bytes))));
+        return Err(Wrong::new(expected_text(bytes)));
     }
     Ok(text.into())
+}
+
+/// What was expected of a string, by its length.
+pub(crate) fn expected_text(bytes: RangeInclusive<usize>) -> String {
+    format!("expected a string of {} bytes", bounds(bytes))
+}
+
+/// What was expected of a number.
+pub(crate) fn expected_integer(range: RangeInclusive<u64>) -> String {
+    let (min, max) = (grouped(*range.start()), grouped(*range.end()));
+    format!("expected an integer from {min} to {max}")
 }
 
 /// The id of an event.
@@ -47,10 +58,7 @@ pub(super) fn word(raw: &RawValue, words: &[&'static str]) -> Result<&'static st
 /// An integer, written as one: `1.0` and `1e3` are none.
 pub(super) fn integer(raw: &RawValue, range: RangeInclusive<u64>) -> Result<u64, Wrong> {
     let number = raw.get().parse().ok().filter(|number| range.contains(number));
-    number.ok_or_else(|| {
-        let (min, max) = (grouped(*range.start()), grouped(*range.end()));
-        Wrong::new(format!("expected an integer from {min} to {max}"))
-    })
+    number.ok_or_else(|| Wrong::new(expected_integer(range)))
 }
 
 /// An integer that fits 32 bits.

@@ -18,7 +18,7 @@ use crate::config::Gateway;
 use crate::protocol::{ErrorCode, Failure};
 
 /// For probes, which know the gateway by any name and get nothing but how it is.
-const OPEN_PATHS: [&str; 2] = ["/healthz", "/readyz"];
+pub(super) const OPEN_PATHS: [&str; 2] = ["/healthz", "/readyz"];
 /// Names under which tokens are put into addresses, from where they get into logs and histories.
 const TOKEN_NAMES: [&str; 2] = ["token", "access_token"];
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");

@@ -1,10 +1,10 @@
 //! The gateway as a whole: puts stores, actors and listeners together, runs them, and takes them down in order.
 
+mod api;
 mod caller;
 mod client_address;
 pub(crate) mod control;
 mod guard;
-mod http;
 mod open_files;
 mod origin;
 mod refusal;
@@ -24,7 +24,9 @@ use actix_web::dev::{Extensions, Service};
 use actix_web::middleware::from_fn;
 use actix_web::rt::net::TcpStream;
 use actix_web::{App, HttpServer, web};
+use utoipa_actix_web::AppExt;
 
+use self::api::Surfaces;
 pub use self::reload::Reloader;
 use self::slow_heads::{HeadWatch, NotedBody};
 use crate::actors::connection::{Connections, PeerSocket, watch};
@@ -91,6 +93,7 @@ pub enum ServeError {
 pub struct Gateway {
     shared: Arc<Shared>,
     address: SocketAddr,
+    replay_address: Option<SocketAddr>,
     server: actix_web::dev::Server,
     arbiters: Vec<Arbiter>,
     certificate: Option<Arc<Certificate>>,
@@ -175,9 +178,13 @@ impl Gateway {
         let data = web::Data::from(shared.clone());
         let heads = HeadWatch::default();
         watchdog.spawn(heads.clone().watch(KEEP_ALIVE + timing.request_head));
+        let surfaces = web::Data::new(Surfaces::new());
+        let served = surfaces.clone();
         let app = move || {
             App::new()
                 .app_data(data.clone())
+                .app_data(served.clone())
+                .wrap(from_fn(api::only_what_is_served_here))
                 .wrap(from_fn(guard::guard))
                 .wrap_fn(|request, service| {
                     let peer = request.conn_data::<Arc<PeerSocket>>().cloned();
@@ -194,7 +201,10 @@ impl Gateway {
                         Ok(response.map_body(|_, body| NotedBody::new(body, peer)))
                     }
                 })
-                .configure(http::routes)
+                .into_utoipa_app()
+                .configure(api::gateway)
+                .default_service(web::to(api::nothing_here))
+                .into_app()
         };
         let server = HttpServer::new(app)
             .disable_signals()
@@ -210,15 +220,23 @@ impl Gateway {
                 }
             })
             .shutdown_timeout(1);
-        let server = match &certificate {
-            Some(certificate) => {
-                let config = tls::server_config(certificate.clone()).map_err(ServeError::Refused)?;
-                server.bind_rustls_0_23(listen, config)
-            }
-            None => server.bind(listen),
-        };
-        let server = server.map_err(|error| ServeError::Listen { address: listen, error })?;
-        let address = server.addrs().first().copied().unwrap_or(listen);
+        let mut server = server;
+        for address in [Some(listen), shared.config.replay.listen].into_iter().flatten() {
+            let bound = match &certificate {
+                Some(certificate) => {
+                    let config = tls::server_config(certificate.clone()).map_err(ServeError::Refused)?;
+                    server.bind_rustls_0_23(address, config)
+                }
+                None => server.bind(address),
+            };
+            server = bound.map_err(|error| ServeError::Listen { address, error })?;
+        }
+        let mut addresses = server.addrs().into_iter();
+        let address = addresses.next().unwrap_or(listen);
+        let replay_address = addresses.next();
+        if let Some(address) = replay_address {
+            surfaces.set_replay_address(address);
+        }
         let mut tasks = vec![tokio::task::spawn_local(sweeper::run(shared.clone()))];
         if let Some(embedded) = embedded {
             match control::listen(&shared.config.store.path) {
@@ -231,6 +249,7 @@ impl Gateway {
         Ok(Gateway {
             shared,
             address,
+            replay_address,
             server: server.run(),
             arbiters,
             certificate,
@@ -246,6 +265,11 @@ impl Gateway {
     /// Where it listens: the port that was found, where the configuration says 0.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where history alone is served, unless `replay.listen` is off.
+    pub fn replay_address(&self) -> Option<SocketAddr> {
+        self.replay_address
     }
 
     /// Runs until `stop` is ready, then drains: no new work, what was answered `OK` is durable, leases go back.

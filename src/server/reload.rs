@@ -1,4 +1,5 @@
-//! New keys, secrets and certificates for a gateway that runs. Nobody who is connected notices.
+//! New keys, secrets and certificates for a gateway that runs. Who is connected notices nothing, unless what let them in
+//! is no longer there.
 
 use std::sync::Arc;
 
@@ -23,7 +24,13 @@ impl Reloader {
     /// It reads files: call it where that may take a moment.
     pub fn reload(&self, config: &Config) -> Vec<String> {
         let mut problems = Vec::new();
-        problems.extend(self.shared.auth.reload(&config.auth).err());
+        match self.shared.auth.reload(&config.auth) {
+            Ok(()) => {
+                let connections = self.shared.connections.all();
+                connections.iter().for_each(|connection| connection.check_rights());
+            }
+            Err(problem) => problems.push(problem),
+        }
         match (&self.certificate, &config.tls) {
             (Some(certificate), Some(tls)) => problems.extend(certificate.reload(tls).err()),
             (None, None) => {}

@@ -132,7 +132,8 @@ pub enum Write {
         /// topic is made where it does not exist, also beyond [`StoreOptions::max_topics`]: a group must be able to move.
         dead_letters: Vec<NewEvent>,
     },
-    /// Puts a group somewhere else: all cursors are replaced, all retries forgotten, `seeks` goes up by one.
+    /// Puts a group somewhere else: all cursors are replaced, all retries forgotten, `seeks` goes up by one, and its
+    /// filter holds for all that it looks at from now on (`filter_since` is 0).
     /// Answer: [`Written::Done`].
     SeekGroup {
         /// Of which topic.

@@ -31,13 +31,30 @@ impl Answer {
 
 /// Sends a request with these headers and nothing else.
 pub async fn request(address: SocketAddr, line: &str, headers: &[(&str, &str)]) -> Answer {
+    exchange(address, line, headers, "").await
+}
+
+/// The same with a body of JSON, and what announces it.
+pub async fn send(address: SocketAddr, line: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    let length = body.len().to_string();
+    let mut all = headers.to_vec();
+    if !body.is_empty() {
+        all.extend([
+            ("content-type", "application/json"),
+            ("content-length", length.as_str()),
+        ]);
+    }
+    exchange(address, line, &all, body).await
+}
+
+async fn exchange(address: SocketAddr, line: &str, headers: &[(&str, &str)], body: &str) -> Answer {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let mut text = format!("{line} HTTP/1.1\r\n");
         for (name, value) in headers {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
-        stream.write_all(format!("{text}\r\n").as_bytes()).await.unwrap();
+        stream.write_all(format!("{text}\r\n{body}").as_bytes()).await.unwrap();
         let mut bytes = Vec::new();
         while !is_complete(&bytes) {
             let mut chunk = [0; 4_096];

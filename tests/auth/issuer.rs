@@ -78,11 +78,24 @@ impl Signer {
         serde_json::to_value(jwk).unwrap()
     }
 
+    /// The header of its tokens, with more in it.
+    pub fn header(&self, more: &Value) -> Header {
+        let mut header = json!({"alg": self.algorithm, "kid": self.kid});
+        header
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        serde_json::from_value(header).unwrap()
+    }
+
+    /// A token with exactly this header and these claims.
+    pub fn sign_with(&self, header: &Header, claims: &Value) -> String {
+        encode(header, claims, &self.key).unwrap()
+    }
+
     /// A token with exactly these claims.
     pub fn sign(&self, claims: &Value) -> String {
-        let mut header = Header::new(self.algorithm);
-        header.kid = self.kid.clone();
-        encode(&header, claims, &self.key).unwrap()
+        self.sign_with(&self.header(&json!({})), claims)
     }
 
     /// A token that is good for a minute, with these scopes.

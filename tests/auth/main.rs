@@ -6,13 +6,20 @@
 #[allow(dead_code)]
 mod support;
 
+#[path = "../docs/blocks.rs"]
+#[allow(dead_code)]
+mod blocks;
 mod door;
 mod http;
 mod issuer;
 mod key_sets;
 mod lifetime;
 mod program;
+mod public_libraries;
 mod rights;
+
+mod revocation;
 mod secrets;
+mod table;
 mod tls;
 mod tokens;

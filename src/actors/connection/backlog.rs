@@ -46,6 +46,8 @@ pub struct Backlog {
     blocked: AtomicBool,
     /// When the socket's buffer last took something.
     progress_ms: AtomicU64,
+    /// When the push that waits for a token gets one; 0 where none waits.
+    token_at_ms: AtomicU64,
     /// Set when room was given back, until the actor has seen it.
     freed: AtomicBool,
     cut: OnceLock<(Cut, u64)>,
@@ -64,6 +66,7 @@ impl Backlog {
             max,
             blocked: AtomicBool::new(false),
             progress_ms: AtomicU64::new(0),
+            token_at_ms: AtomicU64::new(0),
             freed: AtomicBool::new(false),
             cut: OnceLock::new(),
             socket: Mutex::new(socket),
@@ -113,6 +116,20 @@ impl Backlog {
     pub(super) fn progress(&self, now_ms: u64, blocked: bool) {
         self.progress_ms.store(now_ms, Ordering::Release);
         self.blocked.store(blocked, Ordering::Release);
+    }
+
+    /// Since when the socket takes nothing.
+    pub(super) fn blocked_since_ms(&self) -> Option<u64> {
+        self.is_blocked().then(|| self.progress_ms.load(Ordering::Acquire))
+    }
+
+    /// A push waits for a token, which comes then; or none does.
+    pub(super) fn set_token_at(&self, at_ms: Option<u64>) {
+        self.token_at_ms.store(at_ms.unwrap_or(0), Ordering::Release);
+    }
+
+    pub(super) fn token_at_ms(&self) -> Option<u64> {
+        Some(self.token_at_ms.load(Ordering::Acquire)).filter(|at| *at > 0)
     }
 
     pub(super) fn is_blocked(&self) -> bool {

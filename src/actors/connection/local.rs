@@ -191,7 +191,7 @@ impl Actor for LocalActor {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         let outlet = Arc::new(Inside(ctx.address()));
-        let connection = ConnectionHandle::with_backlog(self.number, outlet, self.backlog.clone());
+        let connection = ConnectionHandle::with_backlog(self.number, None, outlet, self.backlog.clone());
         self.shared.locals.add(&connection, usize::MAX);
         self.connection = Some(connection);
         // However it ends, it is this process's own doing.
@@ -228,6 +228,9 @@ impl Outlet for Inside {
     fn go_away(&self, away: GoAway) {
         post_to(&self.0, away);
     }
+
+    /// Who is inside has every right.
+    fn check_rights(&self) {}
 
     fn feed_lost(&self, lost: FeedLost) {
         post_to(&self.0, lost);

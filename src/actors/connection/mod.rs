@@ -20,6 +20,7 @@ mod watchdog;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use self::backlog::{Backlog, Cut};
@@ -44,6 +45,8 @@ pub trait Outlet: Send + Sync {
     fn end(&self, end: EndSubscription);
     /// Ends the connection.
     fn go_away(&self, away: GoAway);
+    /// Has it look whether its rights were taken back.
+    fn check_rights(&self);
     /// Whoever fed a subscription died: it is to be joined anew.
     fn feed_lost(&self, lost: FeedLost);
     /// More answers wait than may.
@@ -56,8 +59,25 @@ pub trait Outlet: Send + Sync {
 #[derive(Clone)]
 pub struct ConnectionHandle {
     number: u64,
+    /// None for something in this process.
+    client: Option<IpAddr>,
     outlet: Arc<dyn Outlet>,
     backlog: Arc<Backlog>,
+}
+
+/// How it stands with a connection. Times are epoch milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condition {
+    /// Unique in the process.
+    pub number: u64,
+    /// Where it comes from; None for something in this process.
+    pub client: Option<IpAddr>,
+    /// How many bytes wait to be written to it.
+    pub waiting_bytes: usize,
+    /// Set while its client takes nothing: since when.
+    pub blocked_since_ms: Option<u64>,
+    /// Set while its pushes wait for a token: when there is one.
+    pub token_at_ms: Option<u64>,
 }
 
 impl fmt::Debug for ConnectionHandle {
@@ -69,12 +89,18 @@ impl fmt::Debug for ConnectionHandle {
 impl ConnectionHandle {
     /// `number` is unique in the process; `backlog_bytes` is how much may be on its way to it, half of it events.
     pub fn new(number: u64, outlet: Arc<dyn Outlet>, backlog_bytes: usize) -> ConnectionHandle {
-        ConnectionHandle::with_backlog(number, outlet, Backlog::new(backlog_bytes, None))
+        ConnectionHandle::with_backlog(number, None, outlet, Backlog::new(backlog_bytes, None))
     }
 
-    fn with_backlog(number: u64, outlet: Arc<dyn Outlet>, backlog: Arc<Backlog>) -> ConnectionHandle {
+    fn with_backlog(
+        number: u64,
+        client: Option<IpAddr>,
+        outlet: Arc<dyn Outlet>,
+        backlog: Arc<Backlog>,
+    ) -> ConnectionHandle {
         ConnectionHandle {
             number,
+            client,
             outlet,
             backlog,
         }
@@ -84,6 +110,17 @@ impl ConnectionHandle {
     /// connection gives it back when the event is written.
     pub fn room(&self) -> &Room {
         self.backlog.room()
+    }
+
+    /// How it stands with it now.
+    pub fn condition(&self) -> Condition {
+        Condition {
+            number: self.number,
+            client: self.client,
+            waiting_bytes: self.backlog.bytes(),
+            blocked_since_ms: self.backlog.blocked_since_ms(),
+            token_at_ms: self.backlog.token_at_ms(),
+        }
     }
 
     fn backlog(&self) -> &Backlog {
@@ -131,6 +168,11 @@ impl ConnectionHandle {
     /// Ends the connection.
     pub fn go_away(&self, away: GoAway) {
         self.outlet.go_away(away);
+    }
+
+    /// Has it look whether its rights were taken back.
+    pub fn check_rights(&self) {
+        self.outlet.check_rights();
     }
 
     /// Whether there is still somebody.

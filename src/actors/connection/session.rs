@@ -40,6 +40,8 @@ pub(super) struct Session {
     pub(super) renewed: bool,
     /// An AUTH whose token names a key that is being fetched: frames wait for it.
     pub(super) waiting_auth: Option<WaitingAuth>,
+    /// Taken by AUTHs, from the first one on.
+    pub(super) auths: Option<Box<Limiter>>,
     /// Taken by publishes, and by pushes too unless they have their own.
     limiter: Limiter,
     push_limiter: Option<Limiter>,
@@ -80,6 +82,7 @@ impl Session {
             client,
             renewed: false,
             waiting_auth: None,
+            auths: None,
             credit: Credit::default(),
             lanes: Lanes::new(),
             subscriptions: Subscriptions::new(),
@@ -348,7 +351,10 @@ impl Session {
         if !auto_acked.is_empty()
             && let Some(FeedHandle::Group(group)) = subscription.feed()
         {
-            group.post(AutoAck { seqs: auto_acked });
+            group.post(AutoAck {
+                seqs: auto_acked,
+                seeks: deliver.seeks,
+            });
         }
     }
 

@@ -20,7 +20,8 @@ use super::session::Session;
 use super::watchdog::cut_off;
 use super::{ConnectionHandle, Outlet};
 use crate::actors::handle::post_to;
-use crate::actors::messages::{Answers, Deliver, EndSubscription, FeedLost, GoAway, WantCredit};
+use crate::actors::limiter::retry_after_ms;
+use crate::actors::messages::{Answers, CheckRights, Deliver, EndSubscription, FeedLost, GoAway, WantCredit};
 use crate::actors::shared::Shared;
 use crate::domain::group::MemberId;
 use crate::protocol::CloseCode;
@@ -115,6 +116,10 @@ impl Outlet for Socket {
         post_to(&self.actor, away);
     }
 
+    fn check_rights(&self) {
+        post_to(&self.actor, CheckRights);
+    }
+
     fn feed_lost(&self, lost: FeedLost) {
         post_to(&self.actor, lost);
     }
@@ -205,22 +210,35 @@ impl ConnectionActor {
             return;
         };
         if left.is_zero() {
-            if let Some(session) = &mut self.session {
-                session.end_uncounted();
-            }
-            self.shared.metrics.connection_cut("expired");
-            return self.close(CloseCode::Unauthorized, "the token has expired", ctx);
+            return self.end_rights("expired", "the token has expired", ctx);
         }
         self.expiry = Some(ctx.run_later(left.min(EXPIRY_LOOK), |actor, ctx| actor.watch_expiry(ctx)));
+    }
+
+    /// Ends the connection where what let its client in is no longer in force.
+    fn check_rights(&mut self, ctx: &mut Ctx) {
+        if self.session.as_ref().is_some_and(Session::is_taken_back) {
+            self.end_rights("revoked", "the token was taken back", ctx);
+        }
+    }
+
+    /// The end of a client's rights; its leases do not count.
+    fn end_rights(&mut self, reason: &'static str, why: &str, ctx: &mut Ctx) {
+        if let Some(session) = &mut self.session {
+            session.end_uncounted();
+        }
+        self.shared.metrics.connection_cut(reason);
+        self.close(CloseCode::Unauthorized, why, ctx);
     }
 
     fn grant_credit(&mut self, ctx: &mut Ctx) {
         if self.pacing {
             return;
         }
-        let Some(wait) = self.session.as_mut().and_then(Session::grant_credit) else {
-            return;
-        };
+        let wait = self.session.as_mut().and_then(Session::grant_credit);
+        let at_ms = |wait| self.shared.clock.now_ms().saturating_add(retry_after_ms(wait));
+        self.backlog.set_token_at(wait.map(at_ms));
+        let Some(wait) = wait else { return };
         self.pacing = true;
         ctx.run_later(wait, |actor, ctx| {
             actor.pacing = false;
@@ -246,6 +264,8 @@ impl ConnectionActor {
         }
         self.pings_missed += 1;
         ctx.ping(b"");
+        // An issuer that takes a key back tells nobody.
+        self.check_rights(ctx);
     }
 
     fn on_continuation(&mut self, item: actix_http::ws::Item, ctx: &mut Ctx) {
@@ -287,7 +307,8 @@ impl Actor for ConnectionActor {
             number: self.number,
             shared: Arc::downgrade(&self.shared),
         };
-        let handle = ConnectionHandle::with_backlog(self.number, Arc::new(socket), self.backlog.clone());
+        let handle =
+            ConnectionHandle::with_backlog(self.number, Some(self.client), Arc::new(socket), self.backlog.clone());
         if !self
             .shared
             .connections
@@ -406,6 +427,14 @@ impl Handler<FeedLost> for ConnectionActor {
 
     fn handle(&mut self, lost: FeedLost, ctx: &mut Ctx) {
         self.turn(ctx, |session| session.on_feed_lost(lost));
+    }
+}
+
+impl Handler<CheckRights> for ConnectionActor {
+    type Result = ();
+
+    fn handle(&mut self, _: CheckRights, ctx: &mut Ctx) {
+        self.check_rights(ctx);
     }
 }
 

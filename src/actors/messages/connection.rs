@@ -23,6 +23,8 @@ pub struct Deliver {
     pub member: MemberId,
     /// In the order in which they are to be written.
     pub pushes: Vec<Push>,
+    /// How often the group was put somewhere else so far; 0 without a group.
+    pub seeks: u64,
 }
 
 /// One event to write.
@@ -68,6 +70,11 @@ pub struct FeedLost {
     /// For an ephemeral one, the last seq that it was handed or that was left out.
     pub position: Option<u64>,
 }
+
+/// Keys or secrets were exchanged: what let the client in may have been taken back.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct CheckRights;
 
 /// The gateway closes the connection.
 #[derive(Debug, Clone, Copy, Message)]

@@ -6,12 +6,16 @@ pub mod store;
 pub mod subscription;
 pub mod topic;
 
-pub use connection::{Answers, Deliver, EndSubscription, FeedLost, GoAway, Operate, Push, RoomFreed, WantCredit};
+pub use connection::{
+    Answers, CheckRights, Deliver, EndSubscription, FeedLost, GoAway, Operate, Push, RoomFreed, WantCredit,
+};
 pub use feed::{FeedHandle, GrantCredit, Leave, SetPaused};
 pub use store::{AppendEvents, AppendPart, Flush, Perform, PerformResult, SaveCursors};
 pub use subscription::{
-    Ack, AutoAck, CursorsSaved, Drain, Join, Modack, Nack, SaveStalled, Stop, TailMoved, TopicLost,
+    Ack, AutoAck, Change, CursorsSaved, Drain, GroupChange, Inspect, Join, Modack, Nack, SaveStalled, Stop, TailMoved,
+    TopicLost,
 };
 pub use topic::{
-    AppendResult, AppendsDone, DrainGroups, EventsAppended, GroupIdle, LogTrimmed, Publish, PublishRequest, Subscribe,
+    AppendResult, AppendsDone, ChangeGroup, DeleteTopic, DrainGroups, EventsAppended, GroupIdle, InspectGroups,
+    LogTrimmed, Publish, PublishRequest, Subscribe,
 };

@@ -1,11 +1,13 @@
 //! What a group receives.
 
 use actix::Message;
+use tokio::sync::oneshot;
 
 use super::topic::AppendResult;
 
 use crate::actors::connection::ConnectionHandle;
 use crate::actors::reply::Reply;
+use crate::actors::subscription::GroupView;
 use crate::domain::group::MemberId;
 use crate::domain::{GroupSettingsPatch, MemberSettings, StartFrom};
 
@@ -43,6 +45,8 @@ pub struct Ack {
 pub struct AutoAck {
     /// The events.
     pub seqs: Vec<u64>,
+    /// As it was in their [`super::Deliver`]: what was handed out before a seek acks nothing after it.
+    pub seeks: u64,
 }
 
 /// NACK.
@@ -75,6 +79,37 @@ pub struct Modack {
     pub reply: Reply,
 }
 
+/// What an operator can do to a whole group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GroupChange {
+    /// Nothing is delivered from now on, over restarts too.
+    Pause {
+        /// Who asked for it.
+        by: Box<str>,
+    },
+    /// Deliveries go on.
+    Resume,
+    /// All leases end, and the group goes on from there.
+    Seek(StartFrom),
+    /// The group and all that is known of it goes; refused while it has members.
+    Delete,
+}
+
+/// An operator's wish, passed on by the topic.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Change {
+    /// What to do.
+    pub change: GroupChange,
+    /// Where `OK` goes, once durable.
+    pub reply: Reply,
+}
+
+/// Asks how the group stands, passed on by the topic. A group that does not exist answers nothing.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Inspect(pub oneshot::Sender<GroupView>);
+
 /// The topic has new events. Coalesced: a group has one of these on its way at most.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
@@ -103,4 +138,4 @@ pub struct TopicLost;
 /// Shutdown: tells when all that the group knows is durable.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Drain(pub tokio::sync::oneshot::Sender<()>);
+pub struct Drain(pub oneshot::Sender<()>);

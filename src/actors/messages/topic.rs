@@ -6,8 +6,10 @@ use actix::Message;
 use tokio::sync::oneshot;
 
 use super::store::AppendPart;
+use super::subscription::GroupChange;
 use crate::actors::connection::ConnectionHandle;
 use crate::actors::reply::Reply;
+use crate::actors::subscription::GroupView;
 use crate::domain::group::MemberId;
 use crate::domain::{Event, GroupName};
 use crate::protocol::{Draft, SubscribeOpts};
@@ -71,6 +73,39 @@ pub struct LogTrimmed {
     pub first: u64,
     /// Each partition's newest ordinal below it.
     pub ordinals: Arc<[u64]>,
+    /// How many topics had been deleted when the trimming began: where it is another number now, this may be of a
+    /// topic that is gone.
+    pub deletions: u64,
+}
+
+/// An operator's wish for one group.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct ChangeGroup {
+    /// Which group.
+    pub group: GroupName,
+    /// What to do.
+    pub change: GroupChange,
+    /// Where `OK` goes, once durable.
+    pub reply: Reply,
+}
+
+/// Asks how the groups that run stand. Starts none.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct InspectGroups {
+    /// One of them, or all.
+    pub group: Option<GroupName>,
+    /// Gets a place for the answer of each that runs.
+    pub views: oneshot::Sender<Vec<oneshot::Receiver<GroupView>>>,
+}
+
+/// Removes the topic with its events and groups; refused while somebody is subscribed.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct DeleteTopic {
+    /// Where `OK` goes, once durable.
+    pub reply: Reply,
 }
 
 /// A group has had nobody and nothing to do for a while.

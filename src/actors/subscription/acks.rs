@@ -19,6 +19,13 @@ pub(super) struct DeferredAck {
     _permit: Permit,
 }
 
+impl DeferredAck {
+    /// Where its answer goes; its place at the gate is given back.
+    pub(super) fn into_reply(self) -> Reply {
+        self.reply
+    }
+}
+
 /// An ack with ids that are not in the window.
 pub(super) struct UnresolvedAck {
     ids: Vec<Box<str>>,
@@ -158,7 +165,9 @@ impl Handler<AutoAck> for SubscriptionActor {
 
     fn handle(&mut self, message: AutoAck, ctx: &mut Context<Self>) {
         self.breathe(ctx);
-        if let Some((group, _)) = &mut self.state {
+        if let Some((group, claim)) = &mut self.state
+            && claim.seeks == message.seeks
+        {
             message.seqs.iter().for_each(|seq| group.ack_seq(*seq));
             self.metrics.acked.inc_by(message.seqs.len() as u64);
         }

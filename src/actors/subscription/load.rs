@@ -41,6 +41,8 @@ impl SubscriptionActor {
 
     pub(super) fn adopt(&mut self, loaded: Loaded) {
         self.state = Some((loaded.group, loaded.claim));
+        // After a deletion the figures begin anew too.
+        self.metrics = self.shared.metrics.group(&self.topic, &self.name);
         self.paused = loaded.paused;
         self.metrics.expired_unacked.inc_by(loaded.expired);
     }

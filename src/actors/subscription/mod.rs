@@ -2,7 +2,9 @@
 //! brings them events and time, carries out what they decide, and makes it durable before it is answered.
 
 mod acks;
+mod admin;
 mod dead_letter;
+mod inspect;
 mod load;
 mod members;
 mod pump;
@@ -18,9 +20,11 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use self::acks::{DeferredAck, UnresolvedAck};
+pub use self::inspect::{GroupView, MemberView, Trouble};
 use super::connection::ConnectionHandle;
 use super::handle::{Bounds, Gate, Handle};
 use super::messages::{Drain, FeedLost, GroupIdle, LogTrimmed, Stop, TailMoved, TopicLost};
+use super::meter::Meter;
 use super::reply::Reply;
 use super::shared::Shared;
 use super::topic::{SLICE, Tail, TopicActor};
@@ -86,6 +90,10 @@ pub struct SubscriptionActor {
     reading: bool,
     /// A read of single events, for redelivery, is under way.
     loading: bool,
+    /// How fast events are settled.
+    settled: Meter,
+    /// Since when the store fails the group, and how.
+    trouble: Option<Trouble>,
     /// When the armed timer goes off.
     timer: Option<(SpawnHandle, u64)>,
     drains: Vec<oneshot::Sender<()>>,
@@ -126,6 +134,8 @@ impl SubscriptionActor {
             deferred: Vec::new(),
             reading: false,
             loading: false,
+            settled: Meter::default(),
+            trouble: None,
             timer: None,
             drains: Vec::new(),
             used: Instant::now(),

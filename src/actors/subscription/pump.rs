@@ -61,6 +61,10 @@ impl SubscriptionActor {
         let read = self.shared.store.read(&self.topic, from, max_events, max_bytes);
         ctx.spawn(read.into_actor(self).map(move |result, actor, ctx| {
             actor.reading = false;
+            match &result {
+                Ok(_) => actor.trouble = None,
+                Err(error) => actor.note_trouble(error),
+            }
             let Some((group, _)) = &mut actor.state else { return };
             match result {
                 // A seek came in between: what was read is of no use.
@@ -105,11 +109,10 @@ impl SubscriptionActor {
         let Some((group, _)) = &self.state else { return };
         let stats = group.stats();
         let count = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        let window = stats.inflight + stats.waiting + stats.ready + stats.held + stats.dying;
-        let unread = self.tail.seq().saturating_sub(group.read_position());
         let age_ms = stats.oldest_unacked_at.map_or(0, |at| now_ms.saturating_sub(at));
         self.metrics.inflight.set(count(stats.inflight as u64));
-        self.metrics.lag_events.set(count(unread + window as u64));
+        self.metrics.lag_events.set(count(group.lag(self.tail.seq())));
+        self.settled.note(group.settled(), now_ms);
         self.metrics.lag_seconds.set(age_ms as f64 / 1_000.0);
     }
 
@@ -159,8 +162,8 @@ impl SubscriptionActor {
     }
 
     fn hand_over(&mut self, deliveries: Vec<Delivery>) {
-        let Some((group, _)) = &mut self.state else { return };
-        let max_attempts = group.settings().max_attempts;
+        let Some((group, claim)) = &mut self.state else { return };
+        let (max_attempts, seeks) = (group.settings().max_attempts, claim.seeks);
         let mut by_member: HashMap<MemberId, Vec<Delivery>> = HashMap::new();
         for delivery in deliveries {
             by_member.entry(delivery.member).or_default().push(delivery);
@@ -187,6 +190,7 @@ impl SubscriptionActor {
             member.connection.deliver(Deliver {
                 member: id,
                 pushes: deliveries.into_iter().map(push).collect(),
+                seeks,
             });
         }
     }
@@ -204,6 +208,10 @@ impl SubscriptionActor {
         let read = self.shared.store.read_seqs(&self.topic, seqs.clone());
         ctx.spawn(read.into_actor(self).map(move |result, actor, ctx| {
             actor.loading = false;
+            match &result {
+                Ok(_) => actor.trouble = None,
+                Err(error) => actor.note_trouble(error),
+            }
             let Some((group, _)) = &mut actor.state else { return };
             match result {
                 Ok(events) => {

@@ -62,6 +62,7 @@ impl SubscriptionActor {
         if let Some((group, _)) = &mut self.state {
             group.save_failed();
         }
+        self.note_trouble(error);
         let failure = store_unavailable(error);
         answer_all(self.saving.take().unwrap_or_default(), Some(&failure));
         // Those that came meanwhile asked for what is not durable now either.
@@ -78,6 +79,7 @@ impl Handler<CursorsSaved> for SubscriptionActor {
         self.breathe(ctx);
         match message.0 {
             Ok(Ok(appended)) => {
+                self.trouble = None;
                 if let Some((group, _)) = &mut self.state {
                     group.saved();
                 }
@@ -125,7 +127,9 @@ impl Handler<SaveStalled> for SubscriptionActor {
     type Result = ();
 
     fn handle(&mut self, _: SaveStalled, _: &mut Context<Self>) {
-        let failure = store_unavailable(&StoreError::Unavailable("it has not answered in time".into()));
+        let error = StoreError::Unavailable("it has not answered in time".into());
+        self.note_trouble(&error);
+        let failure = store_unavailable(&error);
         answer_all(
             self.saving.as_mut().map(std::mem::take).unwrap_or_default(),
             Some(&failure),

@@ -118,6 +118,7 @@ impl Feed {
             self.connection.deliver(Deliver {
                 member: self.member,
                 pushes,
+                seeks: 0,
             });
         }
     }

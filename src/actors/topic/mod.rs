@@ -1,5 +1,6 @@
 //! TopicActor: one for each topic that is in use. Its limiter, its tail, its groups, its ephemeral subscriptions.
 
+mod admin;
 mod feed;
 mod publish;
 mod subscribe;
@@ -14,12 +15,14 @@ use actix::prelude::*;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use self::admin::Deletion;
 use self::feed::{Feed, Next};
 pub(super) use self::publish::over_capacity;
 pub use self::tail::{Tail, TailRead};
 use super::handle::{Admitted, Bounds, Gate, Handle};
 use super::limiter::Limiter;
 use super::messages::{Drain, DrainGroups, EventsAppended, GroupIdle, LogTrimmed, Stop, TailMoved, TopicLost};
+use super::meter::Meter;
 use super::registry::Absent;
 use super::shared::Shared;
 use super::subscription::SubscriptionActor;
@@ -62,13 +65,22 @@ pub struct TopicActor {
     feeds: HashMap<MemberId, Feed>,
     /// Appends that the store has not answered.
     appends: usize,
+    published: Arc<Meter>,
+    deletion: Deletion,
+    /// Whether the topic was deleted in this actor's life: then what others say of its end may be of the time before.
+    was_deleted: bool,
     used: Instant,
     handled: u32,
 }
 
 impl TopicActor {
     /// Starts the actor. Until its state is loaded its messages wait.
-    pub fn start_on(arbiter: &ArbiterHandle, name: TopicName, shared: Arc<Shared>) -> Handle<TopicActor> {
+    pub fn start_on(
+        arbiter: &ArbiterHandle,
+        name: TopicName,
+        shared: Arc<Shared>,
+        published: Arc<Meter>,
+    ) -> Handle<TopicActor> {
         let gate = Gate::new(BOUNDS);
         let inner = gate.clone();
         let addr = TopicActor::start_in_arbiter(arbiter, move |_| {
@@ -85,6 +97,9 @@ impl TopicActor {
                 groups: HashMap::new(),
                 feeds: HashMap::new(),
                 appends: 0,
+                published,
+                deletion: Deletion::None,
+                was_deleted: false,
                 used: Instant::now(),
                 handled: 0,
             }
@@ -97,6 +112,7 @@ impl TopicActor {
             Ok(state) => {
                 self.absent = state.is_none().then(|| self.shared.topics.note_absent());
                 self.tail = Arc::new(Tail::new(state.map_or(0, |state| state.tail)));
+                self.note_published();
             }
             Err(error) => {
                 // Everyone who waits gets an error that can be retried; the next request starts the topic anew.
@@ -123,7 +139,12 @@ impl TopicActor {
         }
         self.absent = None;
         self.tail.extend(events);
+        self.note_published();
         self.wake_all(ctx);
+    }
+
+    fn note_published(&self) {
+        self.published.note(self.tail.seq(), self.shared.clock.now_ms());
     }
 
     fn wake_all(&mut self, ctx: &mut Context<Self>) {
@@ -179,7 +200,8 @@ impl TopicActor {
     fn leave_when_idle(&mut self, ctx: &mut Context<Self>) {
         // A connection that ended before it knew of its subscription cannot leave by itself.
         self.feeds.retain(|_, feed| feed.connection.is_open());
-        let busy = !self.groups.is_empty() || !self.feeds.is_empty() || self.appends > 0;
+        let deleting = !matches!(self.deletion, Deletion::None);
+        let busy = !self.groups.is_empty() || !self.feeds.is_empty() || self.appends > 0 || deleting;
         // One that does not exist is of no use to anybody.
         let recent = self.absent.is_none() && self.used.elapsed() < IDLE;
         if busy || recent {
@@ -220,6 +242,9 @@ impl Handler<EventsAppended> for TopicActor {
 
     fn handle(&mut self, message: EventsAppended, ctx: &mut Context<Self>) {
         self.breathe(ctx);
+        if self.was_deleted {
+            return self.resync(ctx);
+        }
         self.tail_moved(message.0, ctx);
     }
 }
@@ -228,6 +253,9 @@ impl Handler<LogTrimmed> for TopicActor {
     type Result = ();
 
     fn handle(&mut self, message: LogTrimmed, _: &mut Context<Self>) {
+        if message.deletions != self.shared.topics.deletions() {
+            return;
+        }
         for group in self.groups.values() {
             group.handle.post(message.clone());
         }

@@ -1,5 +1,7 @@
 //! Publishing: the topic's limit, ids and times, the way to the store and the answers on the way back.
 
+use std::sync::Arc;
+
 use actix::prelude::*;
 use tokio::time::Instant;
 
@@ -22,6 +24,14 @@ impl Handler<Admitted<Publish>> for TopicActor {
     fn handle(&mut self, admitted: Admitted<Publish>, ctx: &mut Context<Self>) {
         self.breathe(ctx);
         self.shared.faults.at("topic.publish");
+        if let Some(admitted) = self.unless_deleting(admitted) {
+            self.publish(admitted);
+        }
+    }
+}
+
+impl TopicActor {
+    pub(super) fn publish(&mut self, admitted: Admitted<Publish>) {
         let now = Instant::now();
         let mut refused = ReplyBatch::default();
         let mut appends: Vec<(Vec<NewEvent>, Vec<AppendPart>)> = Vec::new();
@@ -68,9 +78,7 @@ impl Handler<Admitted<Publish>> for TopicActor {
         refused.flush();
         self.append(appends, bytes);
     }
-}
 
-impl TopicActor {
     fn take_tokens(&self, events: usize) -> Result<(), Failure> {
         let count = u32::try_from(events).unwrap_or(u32::MAX);
         self.limiter.take(count).map_err(|denied| match denied {
@@ -111,11 +119,16 @@ impl TopicActor {
     }
 
     /// Asks the store how far the topic is: a write that failed may have happened.
-    fn resync(&mut self, ctx: &mut Context<Self>) {
-        let state = self.shared.store.topic(&self.name);
-        ctx.spawn(state.into_actor(self).map(|state, actor, ctx| {
-            if let Ok(Some(state)) = state {
+    pub(super) fn resync(&mut self, ctx: &mut Context<Self>) {
+        let (state, tail) = (self.shared.store.topic(&self.name), self.tail.clone());
+        ctx.spawn(state.into_actor(self).map(move |state, actor, ctx| {
+            // Another tail: the topic was deleted meanwhile.
+            if let Ok(Some(state)) = state
+                && Arc::ptr_eq(&tail, &actor.tail)
+            {
+                actor.absent = None;
                 actor.tail.jump_to(state.tail);
+                actor.note_published();
                 actor.wake_all(ctx);
             }
         }));
@@ -174,6 +187,7 @@ impl Handler<AppendsDone> for TopicActor {
         if unknown {
             self.resync(ctx);
         }
+        self.delete_when_alone(ctx);
     }
 }
 

@@ -7,7 +7,7 @@ use actix::prelude::*;
 
 use super::feed::Feed;
 use super::{RunningGroup, TopicActor};
-use crate::actors::handle::Admitted;
+use crate::actors::handle::{Admitted, Handle};
 use crate::actors::messages::{FeedHandle, GrantCredit, Join, Leave, SetPaused, Subscribe};
 use crate::actors::reply::Outcome;
 use crate::actors::start::start_seq;
@@ -21,6 +21,9 @@ impl Handler<Admitted<Subscribe>> for TopicActor {
     fn handle(&mut self, admitted: Admitted<Subscribe>, ctx: &mut Context<Self>) {
         self.breathe(ctx);
         let subscribe = admitted.into_inner();
+        if let Err(failure) = self.check_known() {
+            return subscribe.reply.fail(failure);
+        }
         if self.absent.is_some() && self.shared.topics.absent() > self.shared.config.gateway.max_topics {
             let msg = "as many topics that do not exist yet are subscribed to as may be (gateway.max_topics)";
             let failure = Failure::new(ErrorCode::Overloaded, msg).retry_after(1_000);
@@ -44,37 +47,10 @@ impl TopicActor {
             reply,
             ..
         } = subscribe;
-        let Some(topic) = self.handle.clone() else { return };
-        if self.groups.get(name).is_some_and(|group| !group.handle.is_open()) {
-            tracing::warn!(topic = %self.name, group = %name, "a group's actor had ended and is started again");
-            self.groups.remove(name);
-        }
-        let running = self.groups.contains_key(name);
-        let may_start = || self.shared.supervision.may_start(&format!("{}::{name}", self.name));
-        if let Err(failure) = if running { Ok(()) } else { may_start() } {
-            return reply.fail(failure);
-        }
-        // A name alone starts an actor, before the store can refuse the group.
-        let max = self.shared.config.gateway.max_groups_per_topic;
-        if !running && self.groups.len() > max {
-            self.groups.retain(|_, group| group.handle.is_open());
-        }
-        if !running && self.groups.len() > max {
-            let msg = "as many groups of this topic are in use as may be (gateway.max_groups_per_topic)";
-            return reply.fail(Failure::new(ErrorCode::Overloaded, msg).retry_after(1_000));
-        }
-        let group = self.groups.entry(name.clone()).or_insert_with(|| {
-            let woken = Arc::new(AtomicBool::new(false));
-            let handle = SubscriptionActor::launch(
-                self.name.clone(),
-                name.clone(),
-                topic,
-                self.tail.clone(),
-                woken.clone(),
-                self.shared.clone(),
-            );
-            RunningGroup { handle, woken }
-        });
+        let group = match self.running_group(name) {
+            Ok(group) => group,
+            Err(failure) => return reply.fail(failure),
+        };
         let join = Join {
             member,
             connection,
@@ -83,10 +59,48 @@ impl TopicActor {
             settings: opts.member,
             reply,
         };
-        if let Err((_, join)) = group.handle.offer(join, 0) {
+        if let Err((_, join)) = group.offer(join, 0) {
             join.reply
                 .fail(Failure::new(ErrorCode::Overloaded, "too much waits for this group").retry_after(100));
         }
+    }
+
+    /// A group's actor, started where it does not run.
+    pub(super) fn running_group(&mut self, name: &GroupName) -> Result<Handle<SubscriptionActor>, Failure> {
+        let none = || Failure::new(ErrorCode::Overloaded, "the topic is being started").retry_after(100);
+        let topic = self.handle.clone().ok_or_else(none)?;
+        if self.groups.get(name).is_some_and(|group| !group.handle.is_open()) {
+            tracing::warn!(topic = %self.name, group = %name, "a group's actor had ended and is started again");
+            self.groups.remove(name);
+        }
+        if let Some(group) = self.groups.get(name) {
+            return Ok(group.handle.clone());
+        }
+        self.shared.supervision.may_start(&format!("{}::{name}", self.name))?;
+        // A name alone starts an actor, before the store can refuse the group.
+        let max = self.shared.config.gateway.max_groups_per_topic;
+        if self.groups.len() > max {
+            self.groups.retain(|_, group| group.handle.is_open());
+        }
+        if self.groups.len() > max {
+            let msg = "as many groups of this topic are in use as may be (gateway.max_groups_per_topic)";
+            return Err(Failure::new(ErrorCode::Overloaded, msg).retry_after(1_000));
+        }
+        let woken = Arc::new(AtomicBool::new(false));
+        let handle = SubscriptionActor::launch(
+            self.name.clone(),
+            name.clone(),
+            topic,
+            self.tail.clone(),
+            woken.clone(),
+            self.shared.clone(),
+        );
+        let group = RunningGroup {
+            handle: handle.clone(),
+            woken,
+        };
+        self.groups.insert(name.clone(), group);
+        Ok(handle)
     }
 
     /// An ephemeral subscription: from its start on, every event.

@@ -27,6 +27,7 @@ impl Group {
             let until_ms = now_ms.saturating_add(ack_timeout_ms);
             let handed_out = self.window.update(seq, |entry| {
                 entry.state = State::Leased { member, until_ms };
+                entry.delivered_ms = now_ms;
                 (entry.body.take(), entry.attempts)
             });
             if let Some((Some(event), failed)) = handed_out {

@@ -49,6 +49,8 @@ pub(super) struct Entry {
     /// How many deliveries of it failed.
     pub attempts: u32,
     pub due_ms: u64,
+    /// When its last delivery was.
+    pub delivered_ms: u64,
     pub reason: Box<str>,
     /// Whether the store has, or may have, a retry of it.
     pub has_row: bool,
@@ -71,6 +73,7 @@ impl Entry {
             size: event.json.len(),
             attempts: 0,
             due_ms: 0,
+            delivered_ms: 0,
             reason: Box::default(),
             has_row: false,
             state: State::Ready,

@@ -76,6 +76,10 @@ impl Members {
         self.by_id.values()
     }
 
+    pub fn with_ids(&self) -> impl Iterator<Item = (MemberId, &Member)> {
+        self.by_id.iter().map(|(&id, member)| (id, member))
+    }
+
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (MemberId, &mut Member)> {
         self.by_id.iter_mut().map(|(&id, member)| (id, member))
     }

@@ -12,6 +12,7 @@ mod entry;
 mod members;
 mod progress;
 mod reading;
+mod snapshot;
 mod types;
 mod window;
 
@@ -22,6 +23,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use snapshot::{BlockedKey, MemberSnapshot, Snapshot, Unacked, UnackedState};
 pub use types::{AckOutcome, Changes, DeadLetter, Delivery, Departure, MemberId, ReadPlan, Stats, Want};
 
 use super::{GroupSettings, MemberSettings, PartitionCursor, Retry};
@@ -167,11 +169,13 @@ impl Group {
     }
 
     /// Goes on from other cursors: ends all leases uncounted, forgets retries, the window and what was not saved. Members
-    /// and credits stay. The caller stores the cursors, which makes the store forget the retries too.
+    /// and credits stay; the filter holds from there on. The caller stores the cursors, which makes the store forget
+    /// the retries too.
     pub fn seek(&mut self, cursors: Vec<PartitionCursor>) {
         for (_, member) in self.members.iter_mut() {
             member.leases.clear();
         }
+        self.settings.filter_since = 0;
         self.window = Window::new(self.limits, self.settings.ordered);
         self.stored_retries.clear();
         self.read_goal = 0;

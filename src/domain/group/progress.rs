@@ -85,6 +85,12 @@ impl Progress {
         Some(skipped - acked)
     }
 
+    /// How many of the partition's events are settled: acked, left out or gone.
+    pub fn settled(&self) -> u64 {
+        let read = self.read_ordinal.saturating_add(self.stored_left);
+        read.saturating_sub(self.unacked.len() as u64)
+    }
+
     /// Acks one of the unacked events.
     pub fn ack(&mut self, seq: u64) {
         let Some(ordinal) = self.unacked.remove(&seq) else {

@@ -204,6 +204,17 @@ impl Window {
         self.deliverable_load
     }
 
+    /// All entries, lowest seq first.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &Entry)> {
+        self.entries.iter().map(|(&seq, entry)| (seq, entry))
+    }
+
+    /// Whether an event waits for an earlier one of its key; then that one's seq and how many wait for it.
+    pub fn key_holder(&self, entry: &Entry) -> Option<(u64, usize)> {
+        let seqs = self.keys.as_ref()?.get(entry.key.as_ref()?)?;
+        Some((*seqs.first()?, seqs.len().saturating_sub(1)))
+    }
+
     pub fn dying(&self) -> impl Iterator<Item = u64> {
         self.dying.iter().copied()
     }

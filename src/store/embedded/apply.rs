@@ -123,6 +123,7 @@ impl Applier<'_, '_> {
                 let mut row = self.claimed(&topic, &group, epoch)?;
                 self.clear_group(&row)?;
                 row.seeks += 1;
+                row.settings.filter_since = 0;
                 self.put_cursors(&mut row, &cursors);
                 self.put_group(&topic, &group, &row);
                 Ok(Written::Done)

@@ -68,6 +68,7 @@ impl Group {
     pub fn seek(&mut self, cursors: Vec<PartitionCursor>) {
         self.cursors = cursors;
         self.retries.clear();
+        self.settings.filter_since = 0;
         self.seeks += 1;
     }
 

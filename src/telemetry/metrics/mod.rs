@@ -204,12 +204,54 @@ impl Metrics {
         }
     }
 
+    /// A topic was deleted: nothing is told of it any more, nor of its groups, until it is made again.
+    pub fn forget_topic(&self, topic: &TopicName) {
+        let groups: Vec<GroupName> = {
+            let labelled = self.0.labelled_groups.lock().unwrap_or_else(PoisonError::into_inner);
+            labelled
+                .iter()
+                .filter(|(of, _)| of == topic)
+                .map(|(_, group)| group.clone())
+                .collect()
+        };
+        groups.iter().for_each(|group| self.forget_group(topic, group));
+        if forget_label(&self.0.labelled_topics, topic) {
+            let topic = topic.to_string();
+            self.0.published.remove(&TopicLabels { topic });
+        }
+    }
+
+    /// A group was deleted: nothing is told of it any more until it is made again.
+    pub fn forget_group(&self, topic: &TopicName, group: &GroupName) {
+        let families = &self.0;
+        if !forget_label(&families.labelled_groups, &(topic.clone(), group.clone())) {
+            return;
+        }
+        let labels = GroupLabels {
+            topic: self.topic_label(topic).to_owned(),
+            group: group.to_string(),
+        };
+        for counters in [
+            &families.delivered,
+            &families.acked,
+            &families.nacked,
+            &families.redelivered,
+            &families.dead_lettered,
+            &families.expired_unacked,
+        ] {
+            counters.remove(&labels);
+        }
+        families.inflight.remove(&labels);
+        families.lag_events.remove(&labels);
+        families.lag_seconds.remove(&labels);
+    }
+
     /// `rate_limited_total{scope}`, to keep.
     pub fn rate_limited(&self, scope: &'static str) -> Counter {
         self.0.rate_limited.get_or_create_owned(&ScopeLabels { scope })
     }
 
-    /// `mailbox_depth{actor}`, to keep. Actors of one kind share it: add and take away, do not set.
+    /// `mailbox_depth{actor}`: what waits for all actors of one kind.
     pub fn mailbox_depth(&self, actor: &'static str) -> Gauge {
         self.0.mailbox_depth.get_or_create_owned(&ActorLabels { actor })
     }
@@ -261,6 +303,12 @@ impl Metrics {
         text
     }
 
+    /// Whether a topic has a label of its own, or would get one.
+    pub fn may_label(&self, topic: &TopicName) -> bool {
+        let labelled = self.0.labelled_topics.lock().unwrap_or_else(PoisonError::into_inner);
+        labelled.len() < LABELS_MAX || labelled.contains(topic)
+    }
+
     fn topic_label<'a>(&self, topic: &'a TopicName) -> &'a str {
         match has_label(&self.0.labelled_topics, topic.clone()) {
             true => topic.as_str(),
@@ -284,6 +332,11 @@ fn has_label<T: Eq + Hash>(labelled: &Mutex<HashSet<T>>, name: T) -> bool {
         return true;
     }
     labelled.contains(&name)
+}
+
+/// Frees a name's label; false where it had none of its own.
+fn forget_label<T: Eq + Hash>(labelled: &Mutex<HashSet<T>>, name: &T) -> bool {
+    labelled.lock().unwrap_or_else(PoisonError::into_inner).remove(name)
 }
 
 fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {

@@ -1,0 +1,1 @@
+//! Each case, from facts alone.
