@@ -5,8 +5,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::ConfigArgs;
 use super::failure::Failure;
+use crate::Gateway;
 use crate::config::{Exposure, Loaded, exposure};
-use crate::server::{Gateway, Reloader, ServeError};
+use crate::server::{Reloader, ServeError};
 
 /// What `serve` takes.
 #[derive(Debug, Args)]
@@ -38,14 +39,17 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
 
 fn start(loaded: Loaded, args: &ServeArgs, flags: &'static [(&str, &str)]) -> anyhow::Result<()> {
     let sources = args.config.clone();
-    actix::System::new().block_on(async move {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async move {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hangup = signal(SignalKind::hangup())?;
-        let gateway = Gateway::start(loaded.config).await?;
-        tracing::info!("listening on {}", gateway.address());
+        let gateway = Gateway::builder().config(loaded.config).start().await?;
+        if let Some(address) = gateway.address() {
+            tracing::info!("listening on {address}");
+        }
         let reloader = gateway.reloader();
-        actix::spawn(async move {
+        tokio::spawn(async move {
             while hangup.recv().await.is_some() {
                 let (sources, reloader) = (sources.clone(), reloader.clone());
                 // Files are read, so not on this thread.
@@ -55,13 +59,13 @@ fn start(loaded: Loaded, args: &ServeArgs, flags: &'static [(&str, &str)]) -> an
                 }
             }
         });
-        let stop = async move {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-        };
-        Ok(gateway.run_until(stop).await?)
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            // A listener failed: what ended is told below.
+            _ = gateway.ended() => {}
+        }
+        Ok(gateway.stop().await?)
     })
 }
 

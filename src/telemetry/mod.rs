@@ -5,5 +5,5 @@ mod logging;
 mod metrics;
 
 pub use logging::{LogError, LogFormat, init_logging};
-pub use metrics::{FloatGauge, GroupMetrics, METRICS_CONTENT_TYPE, Metrics, TopicMetrics};
+pub use metrics::{ConsumerMetrics, FloatGauge, GroupMetrics, METRICS_CONTENT_TYPE, Metrics, TopicMetrics};
 pub use prometheus_client::metrics::{counter::Counter, gauge::Gauge};

@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use self::backlog::{Backlog, Cut};
 pub use self::local::{Local, LocalActor, LocalHandle, News};
 pub use self::peer::PeerSocket;
+pub(crate) use self::publish::send as send_publish;
 pub use self::room::Room;
 pub use self::socket::{ConnectionActor, upgrade};
 pub use self::subscriptions::{Key, Operation};

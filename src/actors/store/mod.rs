@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 pub use self::completion::Completion;
-pub(super) use self::completion::store_unavailable;
+pub(crate) use self::completion::store_unavailable;
 use super::handle::{Admitted, Bounds, Gate, Handle, Permit};
 use super::messages::{AppendEvents, Flush, Perform, SaveCursors};
 use super::supervision::{Faults, Supervision};

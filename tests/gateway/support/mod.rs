@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
+use tidegate::Gateway;
 use tidegate::actors::shared::Timing;
 use tidegate::actors::supervision::Faults;
 use tidegate::config::{Sources, load};
-use tidegate::server::Gateway;
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
@@ -20,8 +19,7 @@ pub const DEADLINE: Duration = Duration::from_secs(20);
 /// A gateway that runs until it is dropped.
 pub struct TestGateway {
     pub address: SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    gateway: Option<Gateway>,
 }
 
 impl TestGateway {
@@ -46,25 +44,11 @@ impl TestGateway {
         })
         .expect("a good configuration")
         .config;
-        let (stop, stopped) = oneshot::channel::<()>();
-        let (started, address) = std::sync::mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            actix::System::new().block_on(async move {
-                let gateway = Gateway::start_with(config, timing, faults)
-                    .await
-                    .expect("a gateway that starts");
-                started.send(gateway.address()).expect("a test that waits");
-                let stopped = async {
-                    let _ = stopped.await;
-                };
-                gateway.run_until(stopped).await.expect("a clean end");
-            });
-        });
-        let address = address.recv().expect("a gateway that starts");
+        let builder = Gateway::builder().config(config).with_faults(timing, faults);
+        let gateway = elsewhere(async move { builder.start().await.expect("a gateway that starts") });
         TestGateway {
-            address,
-            stop: Some(stop),
-            thread: Some(thread),
+            address: gateway.address().expect("a gateway that listens"),
+            gateway: Some(gateway),
         }
     }
 
@@ -79,14 +63,22 @@ impl TestGateway {
 
 impl Drop for TestGateway {
     fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let ended = thread.join();
+        if let Some(gateway) = self.gateway.take() {
+            let ended = elsewhere(async move { gateway.stop().await });
             if !std::thread::panicking() {
                 ended.expect("a gateway that ends well");
             }
         }
     }
+}
+
+/// Waits for something where a test cannot: on another thread.
+fn elsewhere<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(work)
+    });
+    thread.join().expect("work without a panic")
 }
 
 /// A WebSocket client that keeps EVENTs apart from answers.
