@@ -18,7 +18,7 @@ use super::{Error, Gateway};
 use crate::actors::shared::Timing;
 use crate::actors::supervision::Faults;
 use crate::clock::Clock;
-use crate::config::{Config, Sources, StoreKind, load};
+use crate::config::{Config, Replay, StoreKind};
 use crate::server::{Launch, ServeError, Server};
 use crate::store::Store;
 
@@ -34,7 +34,8 @@ pub struct Builder {
     config: Option<Config>,
     store: Option<(StoreKind, PathBuf)>,
     listen: Option<SocketAddr>,
-    listens: bool,
+    /// None: where there is a configuration.
+    listens: Option<bool>,
     consumers: Vec<StartConsumer>,
     actors: Vec<StartActor>,
     pub(crate) inside: Inside,
@@ -54,7 +55,6 @@ impl Builder {
     /// The configuration of a server, listeners included: see [`crate::config::load`].
     pub fn config(mut self, config: Config) -> Builder {
         self.config = Some(config);
-        self.listens = true;
         self
     }
 
@@ -74,13 +74,13 @@ impl Builder {
     /// [configuration](Builder::config) that says who gets in.
     pub fn listen(mut self, address: impl Into<SocketAddr>) -> Builder {
         self.listen = Some(address.into());
-        self.listens = true;
+        self.listens = Some(true);
         self
     }
 
     /// Opens no listener, whatever the configuration says.
     pub fn without_listeners(mut self) -> Builder {
-        self.listens = false;
+        self.listens = Some(false);
         self
     }
 
@@ -148,7 +148,7 @@ impl Builder {
     /// Starts the gateway on threads of its own, then actors and consumers. It may be called in any async runtime, except
     /// that consumers need tokio's. When it is done all consumers are members of their groups.
     pub async fn start(self) -> Result<Gateway, ServeError> {
-        let launch = self.launch(false)?;
+        let launch = self.launch(false);
         let has_runtime = tokio::runtime::Handle::try_current().is_ok();
         if !self.consumers.is_empty() && !has_runtime {
             let why = "consumers need a tokio runtime: start the gateway inside one";
@@ -161,9 +161,9 @@ impl Builder {
                 match builder.assemble(launch).await {
                     Ok((server, gateway)) => {
                         let handle = gateway.handle();
-                        if started.send(Ok(gateway)).is_ok() {
-                            run(server, handle).await;
-                        }
+                        // Where nobody waits any more, the gateway that is dropped here is the word to stop.
+                        drop(started.send(Ok(gateway)));
+                        run(server, handle).await;
                     }
                     Err(error) => drop(started.send(Err(error))),
                 }
@@ -183,27 +183,20 @@ impl Builder {
     /// Starts everything on the current thread, which must have an actix system.
     #[cfg(feature = "testing")]
     pub(crate) async fn start_here(self) -> Result<Gateway, ServeError> {
-        let launch = self.launch(true)?;
+        let launch = self.launch(true);
         let (server, gateway) = self.assemble(launch).await?;
         actix::spawn(run(server, gateway.handle()));
         self.start_consumers(&gateway).await?;
         Ok(gateway)
     }
 
-    fn launch(&self, here: bool) -> Result<Launch, ServeError> {
+    fn launch(&self, here: bool) -> Launch {
         let mut config = match &self.config {
             Some(config) => config.clone(),
-            None => {
-                // Nothing is read: the defaults alone.
-                let sources = Sources {
-                    directory: "/nonexistent".into(),
-                    set: vec!["replay.listen=off".to_owned()],
-                    ..Sources::default()
-                };
-                load(&sources)
-                    .map_err(|error| ServeError::Refused(error.to_string()))?
-                    .config
-            }
+            None => Config {
+                replay: Replay { listen: None },
+                ..Config::default()
+            },
         };
         if let Some((kind, path)) = &self.store {
             config.store.kind = *kind;
@@ -212,15 +205,15 @@ impl Builder {
         if let Some(listen) = self.listen {
             config.gateway.listen = listen;
         }
-        Ok(Launch {
+        Launch {
             config,
-            listens: self.listens,
+            listens: self.listens.unwrap_or(self.config.is_some()),
             here,
             store: self.inside.store.clone(),
             clock: self.inside.clock.clone(),
             timing: self.inside.timing,
             faults: self.inside.faults.clone(),
-        })
+        }
     }
 
     async fn assemble(&self, launch: Launch) -> Result<(Server, Gateway), ServeError> {
@@ -237,9 +230,15 @@ impl Builder {
             twice: self.inside.twice,
         });
         for start in &self.actors {
-            let launched = start(&inner, here).map_err(|error| ServeError::Refused(error.to_string()))?;
-            // Ready, well or not, when the sender is gone.
-            let _ = launched.await;
+            match start(&inner, here) {
+                // Ready, well or not, when the sender is gone.
+                Ok(launched) => drop(launched.await),
+                Err(error) => {
+                    inner.actors().values().for_each(|entry| entry.supervised.stop());
+                    server.abandon().await;
+                    return Err(ServeError::Refused(error.to_string()));
+                }
+            }
         }
         let (address, replay_address) = server.addresses();
         let gateway = Gateway::new(Handle(inner), address, replay_address, server.reloader());
@@ -265,14 +264,30 @@ async fn run(server: Server, handle: Handle) {
     let stop = async move {
         let _ = stopping.wait_for(|stop| *stop).await;
     };
+    let end = End(inner.clone());
     let result = server.run_until(stop, finish(inner.clone())).await;
-    inner.stopped.store(true, Ordering::Release);
     if let Err(error) = &result {
         tracing::error!(%error, "the gateway ended");
     }
-    inner
-        .ended
-        .send_replace(Some(result.map_err(|error| error.to_string())));
+    end.tell(result.map_err(|error| error.to_string()));
+}
+
+/// Tells all handles of the end, whatever brings it.
+struct End(Arc<Inner>);
+
+impl End {
+    fn tell(&self, how: Result<(), String>) {
+        self.0.stopped.store(true, Ordering::Release);
+        self.0.ended.send_replace(Some(how));
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if self.0.ended.borrow().is_none() {
+            self.tell(Err("its thread ended".to_owned()));
+        }
+    }
 }
 
 /// What runs in this process ends what it has begun, within a part of the time that there is.

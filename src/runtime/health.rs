@@ -1,9 +1,16 @@
 //! How a gateway and what runs in it is.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use tokio::sync::oneshot;
+
+use super::Error;
 use super::consumer::State;
 use super::handle::Inner;
+
+/// How long the store may take to say that it is there.
+const READY_DEADLINE: Duration = Duration::from_secs(2);
 
 /// How a gateway is at a moment, for a program's own health check.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +38,7 @@ impl Health {
             Ok(()) if inner.shared.store_stalled.load(Ordering::Relaxed) => {
                 Err("the store has not answered a commit in time".to_owned())
             }
-            Ok(()) => inner.shared.store.ready().await.map_err(|error| error.to_string()),
+            Ok(()) => is_ready(inner).await,
         };
         let runs = inner.consumers().clone();
         let consumers = runs.iter().map(|run| {
@@ -53,6 +60,20 @@ impl Health {
             consumers,
             actors,
         }
+    }
+}
+
+/// Asked on a thread of the gateway: whoever asks may have another runtime, or none.
+async fn is_ready(inner: &Inner) -> Result<(), String> {
+    let (sender, answer) = oneshot::channel();
+    let ready = inner.shared.store.ready();
+    inner.arbiter.spawn(async move {
+        let _ = sender.send(tokio::time::timeout(READY_DEADLINE, ready).await);
+    });
+    match answer.await {
+        Ok(Ok(ready)) => ready.map_err(|error| error.to_string()),
+        Ok(Err(_)) => Err("the store does not answer".to_owned()),
+        Err(_) => Err(Error::Stopped.to_string()),
     }
 }
 

@@ -83,13 +83,14 @@ impl Subscribe {
         self
     }
 
-    /// The most events held at a time. 100 by default.
+    /// The most events held at a time. 100 by default; a consumer's follows from its concurrency.
     pub fn max_in_flight(mut self, events: u32) -> Subscribe {
         self.opts.member.max_in_flight = events;
         self
     }
 
-    /// How long an event may be held without an ack; then it is delivered again. 30 s by default.
+    /// How long an event may be held without an ack; then it is delivered again. 30 s by default; a consumer's follows from
+    /// its [`timeout`](Consume::timeout).
     pub fn ack_timeout(mut self, timeout: Duration) -> Subscribe {
         self.opts.member.ack_timeout_ms = millis(timeout);
         self

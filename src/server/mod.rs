@@ -159,7 +159,13 @@ impl Server {
             numbers: AtomicU64::new(0),
         });
         let listeners = match launch.listens {
-            true => Some(listeners::listen(&shared, certificate.as_ref(), &watchdog)?),
+            true => match listeners::listen(&shared, certificate.as_ref(), &watchdog) {
+                Ok(listeners) => Some(listeners),
+                Err(error) => {
+                    give_up(&shared, arbiters).await;
+                    return Err(error);
+                }
+            },
             false => None,
         };
         let mut tasks = vec![tokio::task::spawn_local(sweeper::run(shared.clone()))];
@@ -233,11 +239,22 @@ impl Server {
                 () = drain => Ok(()),
             },
         };
-        shutdown::close_store(&shared).await;
-        for arbiter in arbiters {
-            arbiter.stop();
-        }
+        give_up(&shared, arbiters).await;
         Ok(result?)
+    }
+
+    /// Ends what was started and never ran.
+    pub async fn abandon(self) {
+        self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
+        give_up(&self.shared, self.arbiters).await;
+    }
+}
+
+/// Lets go of the store and of the threads.
+async fn give_up(shared: &Arc<Shared>, arbiters: Vec<Arbiter>) {
+    shutdown::close_store(shared).await;
+    for arbiter in arbiters {
+        arbiter.stop();
     }
 }
 

@@ -388,6 +388,31 @@ fn a_program_without_a_runtime() {
     assert!(refused.err().unwrap().to_string().contains("tokio"));
 }
 
+/// A start that fails leaves nothing behind: the folder is free, the port too.
+#[tokio::test]
+async fn a_start_that_fails_can_be_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let builder = || Gateway::builder().in_folder(folder.path());
+    let error = builder()
+        .listen(taken.local_addr().unwrap())
+        .start()
+        .await
+        .err()
+        .unwrap();
+    assert!(matches!(error, tidegate::ServeError::Listen { .. }), "{error}");
+    let consumer = || consumer_fn(|_: Event<u32>, _: Context| async { Ok::<(), String>(()) });
+    let error = builder()
+        .consumer(Subscribe::group("NO", "g"), consumer)
+        .start()
+        .await
+        .err()
+        .unwrap();
+    assert!(error.to_string().contains("topic"), "{error}");
+    let gateway = builder().listen(([127, 0, 0, 1], 0)).start().await.unwrap();
+    gateway.stop().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_gateway_that_is_dropped_ends() {
     let folder = tempfile::tempdir().unwrap();

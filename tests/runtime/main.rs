@@ -7,6 +7,7 @@ mod consumers;
 mod embedding;
 mod exactly_once;
 mod isolation;
+mod kill;
 mod kit;
 mod supervision;
 #[allow(dead_code, reason = "shared with tests that use more of it")]

@@ -126,6 +126,29 @@ fn a_consumer_that_was_given_up_works_again_when_its_group_is_resumed() -> TestR
 }
 
 #[test]
+fn a_group_that_was_paused_in_an_earlier_life_still_says_why() -> TestResult {
+    run(async {
+        let switches = Switches::default();
+        switches.broken.store(true, Ordering::SeqCst);
+        let gateway = start(&switches, Restarts::at_most(1, Duration::from_secs(60))).await?;
+        gateway.publish("rides", Message::json(&1)).await?;
+        while gateway.handle().group("rides", "drivers").await?.paused.is_none() {
+            gateway.advance(Duration::from_millis(10)).await;
+        }
+        gateway.crash().await;
+        let Condition::Failed { why, .. } = condition(&gateway).await else {
+            panic!("{:?}", condition(&gateway).await);
+        };
+        assert_eq!(why, "panicked: the bus is on fire");
+        switches.broken.store(false, Ordering::SeqCst);
+        gateway.handle().resume("rides", "drivers").await?;
+        gateway.settled("rides", "drivers").await?;
+        assert_eq!(condition(&gateway).await, Condition::Running);
+        Ok(())
+    })
+}
+
+#[test]
 fn who_crashes_now_and_then_is_never_given_up() -> TestResult {
     run(async {
         let switches = Switches::default();

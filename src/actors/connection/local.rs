@@ -12,7 +12,7 @@ use super::backlog::Backlog;
 use super::session::offer_subscribe;
 use super::subscriptions::{Key, Operation, Subscriptions};
 use super::{ConnectionHandle, Outlet};
-use crate::actors::handle::{Admitted, Bounds, Gate, Handle, post_to};
+use crate::actors::handle::{Admitted, Bounds, Gate, Handle, Rejected, post_to};
 use crate::actors::messages::{
     Answers, Deliver, EndSubscription, FeedLost, GoAway, GrantCredit, Operate, Push, RoomFreed, Subscribe, WantCredit,
 };
@@ -40,7 +40,7 @@ pub enum News {
     Ended(Failure),
 }
 
-/// One subscription of something in this process. See the [module](self).
+/// One subscription of something in this process.
 pub struct LocalActor {
     shared: Arc<Shared>,
     number: u64,
@@ -325,16 +325,24 @@ impl Handler<Admitted<Operate>> for LocalActor {
     }
 }
 
+fn ended() -> Failure {
+    Failure::new(ErrorCode::NotSubscribed, "the subscription has ended")
+}
+
 impl LocalHandle {
     /// Asks something of the subscription and waits for the answer.
     pub async fn operate(&self, operation: Operation) -> Replied {
         let (reply, answer) = Reply::to_caller(ErrorCode::AckFailed);
         let bytes = operation.size();
-        self.actor.offer(Operate { operation, reply }, bytes).map_err(|_| {
-            Failure::new(ErrorCode::Overloaded, "too much waits for this subscription").retry_after(100)
-        })?;
-        let gone = |_| Err(Failure::new(ErrorCode::NotSubscribed, "the subscription has ended"));
-        answer.await.unwrap_or_else(gone)
+        self.actor
+            .offer(Operate { operation, reply }, bytes)
+            .map_err(|(rejected, _)| match rejected {
+                Rejected::Full => {
+                    Failure::new(ErrorCode::Overloaded, "too much waits for this subscription").retry_after(100)
+                }
+                Rejected::Closed => ended(),
+            })?;
+        answer.await.unwrap_or_else(|_| Err(ended()))
     }
 
     /// The same without the answer, for where nobody can wait.

@@ -7,7 +7,7 @@ use crate::domain::{GroupSettings, PartitionCursor};
 /// The most leases of a member that are told one by one.
 const LEASES_TOLD: usize = 5;
 
-/// See the [module](self).
+/// A group as it stands at a moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
     /// What the group has in common.

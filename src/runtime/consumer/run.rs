@@ -20,6 +20,7 @@ use super::source::{Item, Source};
 use super::{Consumer, Context};
 use crate::actors::connection::Operation;
 use crate::actors::messages::GroupChange;
+use crate::actors::start::within_deadline;
 use crate::operations::change_group;
 use crate::telemetry::ConsumerMetrics;
 
@@ -27,6 +28,8 @@ use crate::telemetry::ConsumerMetrics;
 const ACKS_MAX: usize = 256;
 /// How often an ack that failed is tried; after that the event comes again.
 const ACKS_TRIED: u32 = 3;
+/// Who pauses a group whose consumer was given up; the reason follows.
+const GIVEN_UP: &str = "supervisor: the consumer crashed too often, at last: ";
 /// After a pause of the group that failed.
 const PAUSE_AGAIN: Duration = Duration::from_secs(1);
 
@@ -99,6 +102,7 @@ impl ConsumerRun {
             instances: Mutex::default(),
             options,
         });
+        run.look_at_pause().await;
         let instance = |_| tokio::spawn(run.clone().work(source.clone(), make.clone()));
         *run.instances() = (0..run.options.concurrency).map(instance).collect();
         inner.consumers().push(run);
@@ -280,23 +284,35 @@ impl ConsumerRun {
         verdict
     }
 
+    /// A group that an earlier life paused for its consumer's crashes is still paused: that is to be seen.
+    async fn look_at_pause(&self) {
+        let (topic, group) = (&self.options.topic, &self.options.group);
+        let stored = within_deadline(self.inner.shared.store.group(topic, group)).await;
+        let Some(pause) = stored.ok().flatten().and_then(|group| group.paused) else {
+            return;
+        };
+        tracing::warn!(%topic, %group, by = %pause.by, "a consumer's group is paused: nothing comes before it is resumed");
+        if let Some(why) = pause.by.strip_prefix(GIVEN_UP) {
+            self.fail(why, pause.since_ms);
+        }
+    }
+
+    fn fail(&self, why: &str, since_ms: u64) {
+        let why = why.to_owned();
+        self.metrics.failed.set(1);
+        self.inner.shared.supervision.fail(&self.name(), &why);
+        self.life().state = State::Failed { why, since_ms };
+    }
+
     /// Too many crashes: the group is paused, with the reason, and what is held goes back.
     async fn give_up(&self, why: &str, source: &Arc<Source>) {
         let (topic, group) = (&self.options.topic, &self.options.group);
-        let reason = format!("supervisor: the consumer crashed too often, at last: {why}");
-        {
-            let mut life = self.life();
-            if matches!(life.state, State::Failed { .. }) {
-                return;
-            }
-            life.state = State::Failed {
-                why: why.to_owned(),
-                since_ms: self.inner.shared.clock.now_ms(),
-            };
+        let reason = format!("{GIVEN_UP}{why}");
+        if matches!(self.life().state, State::Failed { .. }) {
+            return;
         }
+        self.fail(why, self.inner.shared.clock.now_ms());
         tracing::error!(%topic, %group, why, "a consumer crashed too often: its group is paused");
-        self.metrics.failed.set(1);
-        self.inner.shared.supervision.fail(&self.name(), why);
         let mut stop = self.stop.subscribe();
         loop {
             let by: Box<str> = reason.as_str().into();
