@@ -13,7 +13,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use crate::config::Tls;
 
 /// The one library of cryptography, named wherever it is needed: a default of the process is anybody's to set.
-pub(crate) fn provider() -> Arc<CryptoProvider> {
+fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
@@ -87,7 +87,7 @@ fn pem_problem(error: &rustls::pki_types::pem::Error, what: &str) -> String {
 }
 
 /// The certificates that this machine trusts.
-pub(crate) fn system_roots() -> Result<Vec<CertificateDer<'static>>, String> {
+fn system_roots() -> Result<Vec<CertificateDer<'static>>, String> {
     let found = rustls_native_certs::load_native_certs();
     if found.certs.is_empty() {
         let why = found
@@ -101,12 +101,29 @@ pub(crate) fn system_roots() -> Result<Vec<CertificateDer<'static>>, String> {
     Ok(found.certs)
 }
 
-/// What a client needs: it trusts those of a file, or else those of the machine.
+/// Whom a client trusts: those of a file, or else those of the machine.
+fn trusted_roots(trusted: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, String> {
+    match trusted {
+        Some(file) => certificates(file).map_err(|why| format!("{}: {why}", file.display())),
+        None => system_roots(),
+    }
+}
+
+/// What a client over plain HTTP needs.
+pub(crate) fn http_client_config(trusted: Option<&Path>) -> Result<ureq::tls::TlsConfig, String> {
+    let certificates: Vec<_> = trusted_roots(trusted)?
+        .iter()
+        .map(|der| ureq::tls::Certificate::from_der(der).to_owned())
+        .collect();
+    let builder = ureq::tls::TlsConfig::builder()
+        .root_certs(ureq::tls::RootCerts::new_with_certs(&certificates))
+        .unversioned_rustls_crypto_provider(provider());
+    Ok(builder.build())
+}
+
+/// What a client over WebSocket needs.
 pub(crate) fn client_config(trusted: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
-    let certificates = match trusted {
-        Some(file) => certificates(file).map_err(|why| format!("{}: {why}", file.display()))?,
-        None => system_roots()?,
-    };
+    let certificates = trusted_roots(trusted)?;
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(certificates);
     if added == 0 {

@@ -52,7 +52,7 @@ impl Gate {
     }
 
     /// Lets a message in, or says why not.
-    fn enter(self: &Arc<Self>, bytes: usize) -> Result<Permit, Rejected> {
+    pub(super) fn enter(self: &Arc<Self>, bytes: usize) -> Result<Permit, Rejected> {
         let step = |state: usize| (state & CLOSED == 0 && state < self.bounds.messages).then_some(state + 1);
         if let Err(state) = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, step) {
             return Err(if state & CLOSED == 0 {

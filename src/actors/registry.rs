@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use actix::ArbiterHandle;
+use actix::dev::ToEnvelope;
+use actix::{ArbiterHandle, Context, Handler, Message};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::handle::Handle;
+use super::handle::{Admitted, Handle, Rejected};
 use super::meter::Meter;
 use super::shared::Shared;
 use super::topic::TopicActor;
@@ -72,6 +73,34 @@ impl Registry {
             tracing::warn!(%topic, "a topic's actor had ended and is started again");
         }
         Ok(handle)
+    }
+
+    /// Sends a topic what a client drives. Where its actor is just leaving memory, the next one gets it.
+    pub fn offer<M>(
+        &self,
+        topic: &TopicName,
+        shared: &Arc<Shared>,
+        mut message: M,
+        bytes: usize,
+    ) -> Result<(), (Failure, M)>
+    where
+        M: Message<Result = ()> + Send + 'static,
+        TopicActor: Handler<Admitted<M>>,
+        Context<TopicActor>: ToEnvelope<TopicActor, Admitted<M>>,
+    {
+        let overloaded = |msg: &'static str| Failure::new(ErrorCode::Overloaded, msg).retry_after(100);
+        for _ in 0..2 {
+            let handle = match self.topic(topic, shared) {
+                Ok(handle) => handle,
+                Err(failure) => return Err((failure, message)),
+            };
+            match handle.offer(message, bytes) {
+                Ok(()) => return Ok(()),
+                Err((Rejected::Full, returned)) => return Err((overloaded("too much waits for this topic"), returned)),
+                Err((Rejected::Closed, returned)) => message = returned,
+            }
+        }
+        Err((overloaded("the topic is being started again"), message))
     }
 
     /// A topic that runs does not exist.

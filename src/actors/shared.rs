@@ -9,11 +9,12 @@ use tokio::sync::oneshot;
 use super::connection::Connections;
 use super::messages::{Perform, PerformResult};
 use super::registry::Registry;
+use super::subscription::Estates;
 use super::supervision::{Faults, Supervision};
 use super::writer::Writer;
 use crate::auth::Authenticator;
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, Live};
 use crate::store::{Store, StoreError, Write};
 use crate::telemetry::Metrics;
 
@@ -38,8 +39,10 @@ impl Default for Timing {
 /// What all actors of one gateway have in common. Nothing in it is a queue; what changes in it is counted or locked for
 /// a moment only.
 pub struct Shared {
-    /// As it was at the start.
+    /// As it was at the start. What can change since is in [`Shared::live`], and is to be asked there.
     pub config: Config,
+    /// What can change while the gateway runs.
+    pub live: Live,
     /// As it was at the start.
     pub timing: Timing,
     /// The one clock.
@@ -56,6 +59,8 @@ pub struct Shared {
     pub faults: Faults,
     /// The topics that run.
     pub topics: Registry,
+    /// What groups that died left to those that follow.
+    pub estates: Estates,
     /// The connections that are open.
     pub connections: Connections,
     /// The subscriptions of what runs in this process.
@@ -66,6 +71,8 @@ pub struct Shared {
     pub store_stalled: Arc<AtomicBool>,
     /// Set once the gateway takes no new work.
     pub draining: AtomicBool,
+    /// Held while dead letters are published again.
+    pub replays: tokio::sync::Mutex<()>,
     /// The last number that was given out.
     pub numbers: AtomicU64,
 }

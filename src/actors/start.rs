@@ -49,7 +49,7 @@ pub(crate) async fn seq_after_id(store: &dyn Store, topic: &TopicName, id: Box<s
 }
 
 /// A new group's cursors: everything up to `seq` counts as acked.
-pub(super) async fn cursors_at(
+pub(crate) async fn cursors_at(
     shared: &Arc<Shared>,
     topic: &TopicName,
     seq: u64,

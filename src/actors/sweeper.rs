@@ -27,7 +27,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 
 async fn sweep(shared: &Arc<Shared>) -> Result<(), Failure> {
     for (topic, state) in within_deadline(shared.store.topics()).await? {
-        let retention = shared.config.topic_settings(&topic).retention;
+        let retention = shared.live.retention(&topic);
         if may_have_expired(&state, &retention) {
             trim(shared, topic, retention).await?;
         }

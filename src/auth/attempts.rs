@@ -78,7 +78,7 @@ impl Attempts {
 }
 
 /// One customer has a /64 of IPv6: its addresses count together.
-fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
         v4 => v4,

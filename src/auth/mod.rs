@@ -16,6 +16,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use self::attempts::Attempts;
+pub(crate) use self::attempts::network;
 pub use self::identity::{Action, Identity};
 use self::jwt::Jwt;
 pub use self::sign::{SignError, sign};

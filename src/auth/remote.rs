@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
-use ureq::tls::{RootCerts, TlsConfig};
 
 use super::keys::KeySet;
 use crate::tls;
@@ -130,15 +129,7 @@ fn fetch(url: &str) -> Result<KeySet, String> {
         .max_redirects(0)
         .max_redirects_will_error(true);
     if url.starts_with("https:") {
-        let roots = tls::system_roots()?;
-        let certificates: Vec<_> = roots
-            .iter()
-            .map(|der| ureq::tls::Certificate::from_der(der).to_owned())
-            .collect();
-        let tls = TlsConfig::builder()
-            .root_certs(RootCerts::new_with_certs(&certificates))
-            .unversioned_rustls_crypto_provider(tls::provider());
-        builder = builder.tls_config(tls.build());
+        builder = builder.tls_config(tls::http_client_config(None)?);
     }
     let agent = ureq::Agent::new_with_config(builder.build());
     // The address may have a password in it, which an error must not repeat.

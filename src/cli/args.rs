@@ -41,7 +41,8 @@ impl ConfigArgs {
 /// Which gateway a client talks to, and as whom.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ClientArgs {
-    /// The gateway's address, such as ws://127.0.0.1:8090/ws. By default that of the configuration's listener.
+    /// The gateway's address, such as ws://127.0.0.1:8090/ws (or http://127.0.0.1:8090 for commands over
+    /// plain HTTP). By default that of the configuration's listener.
     #[arg(long, env = "TIDEGATE_URL")]
     pub url: Option<String>,
     /// The token to authenticate with.
@@ -70,6 +71,22 @@ impl ClientArgs {
                 "--url must begin with ws:// or wss://, as in ws://127.0.0.1:8090/ws".to_owned(),
             )),
         }
+    }
+}
+
+impl ClientArgs {
+    /// The gateway's address for plain HTTP, without a path.
+    pub fn http_url(&self) -> Result<String, Failure> {
+        let url = match &self.url {
+            Some(url) if url.starts_with("http://") || url.starts_with("https://") => url.clone(),
+            _ => self.url()?.replacen("ws", "http", 1),
+        };
+        let host_at = url.find("://").map_or(0, |at| at + 3);
+        let end = url.get(host_at..).and_then(|rest| rest.find('/'));
+        Ok(url
+            .get(..end.map_or(url.len(), |at| host_at + at))
+            .unwrap_or_default()
+            .to_owned())
     }
 }
 
@@ -132,6 +149,19 @@ mod tests {
         assert!(url("gateway.listen=127.0.0.1:0").is_err());
         let tls = default_url(&config(&["tls.cert=c", "tls.key=k"])).unwrap();
         assert!(tls.starts_with("wss://"));
+    }
+
+    #[test]
+    fn the_address_for_http_is_that_of_the_websocket() {
+        for (given, expected) in [
+            ("ws://h:1/ws", "http://h:1"),
+            ("wss://ws.example/ws", "https://ws.example"),
+            ("https://h/", "https://h"),
+            ("http://h:8083", "http://h:8083"),
+        ] {
+            assert_eq!(client(given).http_url().unwrap(), expected);
+        }
+        assert!(client("h:1").http_url().is_err());
     }
 
     #[test]

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_tungstenite::{Connector, MaybeTlsStream, WebSocketStream, connect_async_tls_with_config};
 
 use super::args::ClientArgs;
@@ -29,9 +30,11 @@ const RETRY_MIN: Duration = Duration::from_millis(10);
 /// The longest wait before a request is sent again, whatever the gateway says.
 const RETRY_MAX: Duration = Duration::from_secs(30);
 
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
 /// One authenticated connection.
 pub(super) struct Client {
-    socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    socket: Socket,
     last_corr: u64,
 }
 
@@ -63,11 +66,8 @@ impl Client {
         let text = request
             .to_text(self.last_corr)
             .map_err(|error| Failure::Failed(error.to_string()))?;
-        match timeout(ANSWER_TIMEOUT, self.socket.send(Message::text(text))).await {
-            Ok(Ok(())) => Ok(self.last_corr),
-            Ok(Err(error)) => Err(lost(&error.to_string())),
-            Err(_) => Err(lost("the gateway takes nothing")),
-        }
+        within_time(self.socket.send(Message::text(text))).await?;
+        Ok(self.last_corr)
     }
 
     /// Sends a request and waits for its answer. Events that come before it are dropped.
@@ -96,23 +96,14 @@ impl Client {
 
     /// The next frame. Nothing is lost where this is dropped before it is ready.
     pub async fn next(&mut self) -> Result<Incoming, Failure> {
-        loop {
-            let Ok(message) = timeout(SILENCE_MAX, self.socket.next()).await else {
-                return Err(lost("the gateway is silent"));
-            };
-            match message {
-                Some(Ok(Message::Text(text))) => {
-                    return parse(&text).map_err(|error| Failure::Failed(format!("no frame of a gateway: {error}")));
-                }
-                Some(Ok(Message::Close(Some(frame)))) => {
-                    let (code, reason) = (u16::from(frame.code), frame.reason);
-                    return Err(lost(format!("closed by the gateway with {code} {reason}").trim_end()));
-                }
-                Some(Ok(Message::Close(None))) | None => return Err(lost("closed by the gateway")),
-                Some(Ok(_)) => {}
-                Some(Err(error)) => return Err(lost(&error.to_string())),
-            }
-        }
+        let text = next_text(&mut self.socket).await?;
+        parse(&text).map_err(|error| no_frame(&error))
+    }
+
+    /// The connection in two, for who sends and reads at the same time.
+    pub fn split(self) -> (Outgoing, FramesIn) {
+        let (sink, stream) = self.socket.split();
+        (Outgoing(sink), FramesIn(stream))
     }
 
     /// Waits for something that is not the gateway's, and keeps the connection alive meanwhile.
@@ -134,6 +125,69 @@ impl Client {
     pub async fn close(mut self) {
         let _ = timeout(CLOSE_TIMEOUT, self.socket.close(None)).await;
     }
+}
+
+/// The half of a connection that writes. Frames that are fed are sent together, at the latest with the flush.
+pub(super) struct Outgoing(SplitSink<Socket, Message>);
+
+impl Outgoing {
+    /// Adds a frame to what is to be sent.
+    pub async fn feed(&mut self, frame: String) -> Result<(), Failure> {
+        within_time(self.0.feed(Message::text(frame))).await
+    }
+
+    /// Sends what was fed.
+    pub async fn flush(&mut self) -> Result<(), Failure> {
+        within_time(self.0.flush()).await
+    }
+
+    /// Ends the connection. Whatever is wrong with it by now is nobody's concern.
+    pub async fn close(mut self) {
+        let _ = timeout(CLOSE_TIMEOUT, self.0.close()).await;
+    }
+}
+
+/// The half of a connection that reads.
+pub(super) struct FramesIn(SplitStream<Socket>);
+
+impl FramesIn {
+    /// The next frame's text.
+    pub async fn next(&mut self) -> Result<Utf8Bytes, Failure> {
+        next_text(&mut self.0).await
+    }
+}
+
+async fn within_time(sending: impl Future<Output = Result<(), Error>>) -> Result<(), Failure> {
+    match timeout(ANSWER_TIMEOUT, sending).await {
+        Ok(sent) => sent.map_err(|error| lost(&error.to_string())),
+        Err(_) => Err(lost("the gateway takes nothing")),
+    }
+}
+
+/// The next text. Nothing is lost where this is dropped before it is ready.
+async fn next_text(
+    messages: &mut (impl futures_util::Stream<Item = Result<Message, Error>> + Unpin),
+) -> Result<Utf8Bytes, Failure> {
+    loop {
+        let Ok(message) = timeout(SILENCE_MAX, messages.next()).await else {
+            return Err(lost("the gateway is silent"));
+        };
+        match message {
+            Some(Ok(Message::Text(text))) => return Ok(text),
+            Some(Ok(Message::Close(Some(frame)))) => {
+                let (code, reason) = (u16::from(frame.code), frame.reason);
+                return Err(lost(format!("closed by the gateway with {code} {reason}").trim_end()));
+            }
+            Some(Ok(Message::Close(None))) | None => return Err(lost("closed by the gateway")),
+            Some(Ok(_)) => {}
+            Some(Err(error)) => return Err(lost(&error.to_string())),
+        }
+    }
+}
+
+/// What is said of a text that no gateway sends.
+pub(super) fn no_frame(error: &serde_json::Error) -> Failure {
+    Failure::Failed(format!("no frame of a gateway: {error}"))
 }
 
 /// How long to wait before the same request is sent again.

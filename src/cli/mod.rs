@@ -2,19 +2,27 @@
 //! configuration).
 
 mod args;
+mod bench;
 mod client;
 mod config;
+mod dlq;
+mod export;
 mod failure;
 mod frames;
+mod groups;
+mod http;
 mod input;
 mod output;
 mod publish;
+mod replay;
 #[cfg(test)]
 mod scripted_gateway;
 mod serve;
 mod store;
 mod subscribe;
+mod table;
 mod token;
+mod topics;
 
 use std::process::ExitCode;
 
@@ -50,6 +58,20 @@ enum Command {
     Publish(publish::PublishArgs),
     /// Print a topic's events, one a line, and ack them where there is a group.
     Subscribe(subscribe::SubscribeArgs),
+    /// Print a topic's history, one event a line.
+    Replay(replay::ReplayArgs),
+    /// Write all of a topic's history to a file or to standard output, one event a line.
+    Export(export::ExportArgs),
+    /// All topics: what they hold, how fast they grow.
+    Topics(topics::TopicsArgs),
+    /// Consumer groups: how far they are, why they do not move; pause, move and delete them.
+    #[command(subcommand)]
+    Groups(groups::GroupsCommand),
+    /// Dead letters: print them, publish the originals again.
+    #[command(subcommand)]
+    Dlq(dlq::DlqCommand),
+    /// Put load on a gateway: how much it takes, how long that takes, and whether all of it arrives.
+    Bench(bench::BenchArgs),
     /// Make a token for development, signed with auth.jwt.secret.
     Token(token::TokenArgs),
     /// Check the configuration, or show what is in force.
@@ -83,6 +105,12 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Serve(args) => serve::run(&args),
         Command::Publish(args) => block_on(publish::run(&args, out)),
         Command::Subscribe(args) => block_on(subscribe::run(&args, out)),
+        Command::Replay(args) => replay::run(&args, out),
+        Command::Export(args) => export::run(&args, out),
+        Command::Topics(args) => topics::run(&args, out),
+        Command::Groups(command) => groups::run(&command, out),
+        Command::Dlq(command) => dlq::run(&command, out),
+        Command::Bench(args) => block_on(bench::run(&args, out)),
         Command::Token(args) => token::run(&args, out),
         Command::Config(command) => config::run(&command, out),
         Command::Store(command) => store::run(&command, out),
@@ -116,9 +144,23 @@ mod tests {
             "subscribe orders --from yesterday",
             "subscribe orders --count 0",
             "subscribe orders --group a/b",
+            "replay orders --from latest",
+            "replay orders --limit 0",
+            "export",
+            "export orders --resume",
+            "export orders --from-ts yesterday",
             "config",
+            "groups",
+            "groups seek orders billing",
+            "groups lag orders",
+            "dlq replay orders --limit 0",
             "token",
             "token --scope admin --ttl soon",
+            "bench --window 0",
+            "bench --rate 0",
+            "bench --rate 10 --window 10",
+            "bench --payload 10",
+            "bench --duration soon",
             "serve --log-format loud",
         ] {
             let words = ["tidegate"].into_iter().chain(wrong.split(' '));

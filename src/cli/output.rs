@@ -12,3 +12,8 @@ pub(super) fn write_out(out: &mut dyn Write, text: &str) -> Result<(), Failure> 
         _ => Failure::Failed(format!("the output cannot be written: {error}")),
     })
 }
+
+/// Reads an answer of the gateway.
+pub(super) fn read_answer<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Result<T, Failure> {
+    serde_json::from_str(text).map_err(|error| Failure::Failed(format!("no answer of a gateway: {error}")))
+}

@@ -5,9 +5,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
+use std::time::Duration;
 
 use clap::Args;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use super::args::ClientArgs;
 use super::client::{Client, retry_wait};
@@ -19,6 +21,8 @@ use crate::domain::TopicName;
 
 /// What an event adds to its payload in a frame, besides the texts it is given.
 const EVENT_OVERHEAD: usize = 128;
+/// How long a gateway may fail before it is left alone. One that asks to slow down does not fail.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What `publish` takes.
 #[derive(Debug, Args)]
@@ -60,6 +64,7 @@ pub(super) async fn run(args: &PublishArgs, out: &mut dyn io::Write) -> Result<(
         client,
         out,
         batch_max: BATCH_EVENTS_MAX,
+        patience: PATIENCE,
     };
     match single {
         Some(payload) => publisher.publish(vec![payload]).await?,
@@ -83,6 +88,7 @@ struct Publisher<'a> {
     out: &'a mut dyn io::Write,
     /// How many events a batch may have: fewer once a gateway with small buckets said so.
     batch_max: usize,
+    patience: Duration,
 }
 
 impl Publisher<'_> {
@@ -103,19 +109,29 @@ impl Publisher<'_> {
         let with_id = |payload| (self.args.id.clone().unwrap_or_else(new_id), payload);
         let events: Vec<(String, Box<RawValue>)> = payloads.into_iter().map(with_id).collect();
         let mut left = events.as_slice();
+        let mut failing_since = None;
         while !left.is_empty() {
             let (batch, later) = left.split_at(left.len().min(self.batch_max));
             match self.client.request(&self.args.batch_frame(batch)).await? {
                 Ok(done) => {
                     write_out(self.out, &self.args.confirmation(&done)?)?;
                     left = later;
+                    failing_since = None;
                 }
                 Err(refusal) if refusal.is_temporary() => {
                     let wait = retry_wait(&refusal);
                     // A rate limit is the pace that was asked for; anything else is a trouble that somebody should see.
                     if refusal.code == "rate_limited" {
                         tracing::debug!(wait_ms = wait.as_millis(), "the gateway asks to come back");
+                        failing_since = None;
                     } else {
+                        let since = *failing_since.get_or_insert_with(Instant::now);
+                        if since.elapsed() + wait > self.patience {
+                            let (seconds, count) = (self.patience.as_secs(), left.len());
+                            let text =
+                                format!("{refusal}: tried for {seconds} s, and gave up with {count} not published");
+                            return Err(Failure::Failed(text));
+                        }
                         tracing::warn!(wait_ms = wait.as_millis(), "not published yet, trying again: {refusal}");
                     }
                     self.client.meanwhile(tokio::time::sleep(wait)).await?;
@@ -261,6 +277,7 @@ mod tests {
             client,
             out: &mut out,
             batch_max: BATCH_EVENTS_MAX,
+            patience: Duration::from_secs(2),
         };
         publisher.publish(payloads(count)).await?;
         Ok(String::from_utf8(out).unwrap())
@@ -319,6 +336,30 @@ mod tests {
         .await;
         let failure = publish(&url, 1).await.unwrap_err();
         assert_eq!(failure.message().as_deref(), Some("forbidden: no"));
+    }
+
+    #[tokio::test]
+    async fn a_gateway_that_goes_on_failing_is_left_alone() {
+        let (url, script) = Gateway::start(|mut gateway| async move {
+            let first = gateway.expect("PUBLISH_BATCH").await;
+            let half = first["events"].as_array().unwrap().len();
+            gateway.err(&first, "rate_limited", "conn publish rate exceeded").await;
+            let mut tries = 0;
+            while let Some(batch) = gateway.next().await {
+                gateway.err(&batch, "store_unavailable", "the disk is full").await;
+                tries += 1;
+            }
+            (half, tries)
+        })
+        .await;
+        let failure = publish(&url, 3).await.unwrap_err();
+        let message = failure.message().unwrap_or_default();
+        assert!(
+            message.contains("store_unavailable: the disk is full") && message.contains("gave up with 3 not published"),
+            "{message}"
+        );
+        let (events, tries) = script.await.unwrap();
+        assert!(events == 3 && tries >= 2, "tried {tries} times");
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@
 mod error;
 mod exposure;
 mod layers;
+mod live;
 mod model;
 mod network;
 mod origins;
@@ -18,12 +19,13 @@ mod validate;
 pub use error::{ConfigError, Problem};
 pub use exposure::{Exposure, exposure};
 pub use layers::Sources;
+pub use live::Live;
 pub use model::{
-    Auth, Bucket, Cluster, Config, Gateway, JwtConfig, JwtKey, Limit, Limits, Migrate, PushLimit, Replay, StoreConfig,
-    StoreKind, Tls, TopicRule,
+    Auth, Bucket, Cluster, Config, Gateway, JwtConfig, JwtKey, Limit, Limits, Log, Migrate, PushLimit, Replay,
+    StoreConfig, StoreKind, Tls, TopicRule,
 };
 pub use network::{BadIpRange, IpRange};
-pub use origins::Origins;
+pub use origins::{Change, Origins};
 pub use secret::Secret;
 
 /// A configuration and where it came from.

@@ -26,6 +26,8 @@ pub struct Config {
     pub auth: Auth,
     /// How much at a time.
     pub limits: Limits,
+    /// What is logged.
+    pub log: Log,
     /// In the order of the configuration: the first whose pattern matches gives a topic its settings.
     pub topics: Vec<TopicRule>,
 }
@@ -170,6 +172,13 @@ pub enum JwtKey {
     JwksUrl(String),
     /// A PEM file with one public key.
     PublicKeyFile(PathBuf),
+}
+
+/// `[log]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Log {
+    /// What is logged, such as `info` or `tidegate=debug`; `TIDEGATE_LOG` comes before it.
+    pub level: Option<String>,
 }
 
 /// `[limits]`.

@@ -1,11 +1,25 @@
 //! What is in force and where it came from, for people (`config print`). Secrets are taken out when it is made.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use config::{Value, ValueKind};
 
-use super::schema::{Flat, KEYS, Key, Shown, TOPIC_KEYS, origin_of};
+use super::schema::{DEFAULT_ORIGIN, Flat, KEYS, Key, Shown, TOPIC_KEYS, origin_of};
 use super::secret::{HIDDEN, hide_in_url};
+
+/// A key whose value is another one now. Secrets are not shown, and so not compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Which; that of a topic's rule has the rule's pattern in it.
+    pub key: String,
+    /// Before, where it was set.
+    pub from: Option<String>,
+    /// Now, where it is set.
+    pub to: Option<String>,
+    /// Whether it cannot be taken over while the gateway runs.
+    pub needs_restart: bool,
+}
 
 /// Every key in force, with its value (secrets hidden) and where that came from.
 #[derive(Debug, Clone)]
@@ -53,6 +67,42 @@ impl Origins {
         text
     }
 
+    /// What is another value in `new`, by key.
+    pub fn changes_to(&self, new: &Origins) -> Vec<Change> {
+        let (before, after) = (self.by_key(), new.by_key());
+        let keys: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+        let mut changes = Vec::new();
+        for key in keys {
+            let (from, to) = (before.get(key), after.get(key));
+            let same = match (from, to) {
+                (Some(from), Some(to)) => from.value == to.value,
+                // A rule that came or went: what it says nothing about did not change.
+                (Some(only), None) | (None, Some(only)) => only.origin == DEFAULT_ORIGIN,
+                (None, None) => true,
+            };
+            if !same {
+                changes.push(Change {
+                    key: key.clone(),
+                    from: from.map(|entry| entry.value.to_string()),
+                    to: to.map(|entry| entry.value.to_string()),
+                    needs_restart: !can_change(from.or(to).map_or("", |entry| entry.path), key),
+                });
+            }
+        }
+        changes
+    }
+
+    fn by_key(&self) -> BTreeMap<String, &Entry> {
+        let own = self.entries.iter().map(|entry| (entry.path.to_owned(), entry));
+        let of_topics = self.topics.iter().enumerate().flat_map(|(at, rule)| {
+            let name = rule.iter().find(|entry| entry.path == "name");
+            let name = name.map_or_else(|| at.to_string(), |entry| entry.value.to_string());
+            rule.iter()
+                .map(move |entry| (format!("topic[{name}].{}", entry.path), entry))
+        });
+        own.chain(of_topics).collect()
+    }
+
     /// As JSON: `{"store.kind": {"value": …, "from": …}, …, "topic": [{"name": {…}}]}`.
     pub fn to_json(&self) -> serde_json::Value {
         let mut all = json_of(&self.entries);
@@ -61,6 +111,15 @@ impl Origins {
             self.topics.iter().map(|rule| json_of(rule)).collect(),
         );
         all.into()
+    }
+}
+
+/// Whether a key's value can be taken over while the gateway runs.
+fn can_change(path: &str, key: &str) -> bool {
+    let is_of = |section: &str| path == section || path.starts_with(&format!("{section}."));
+    match key.starts_with("topic[") {
+        true => ["name", "limit", "retention"].iter().any(|section| is_of(section)),
+        false => path != "auth.mode" && ["limits", "log", "auth", "tls"].iter().any(|section| is_of(section)),
     }
 }
 

@@ -110,6 +110,7 @@ pub(super) const KEYS: &[Key] = &[
     optional_text("auth.jwt.public_key_file", Shown::Plain),
     optional_text("auth.jwt.audience", Shown::Plain),
     optional_text("auth.jwt.issuer", Shown::Plain),
+    optional_text("log.level", Shown::Plain),
     optional_toml("limits.connection"),
     optional_toml("limits.topic"),
     toml("limits.push", "\"shared\""),

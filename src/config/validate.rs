@@ -8,7 +8,7 @@ use config::ValueKind;
 use super::error::Problem;
 use super::layers::defaults;
 use super::model::{
-    Auth, Cluster, Config, Gateway, JwtConfig, JwtKey, Limit, Limits, Migrate, PushLimit, Replay, StoreConfig,
+    Auth, Cluster, Config, Gateway, JwtConfig, JwtKey, Limit, Limits, Log, Migrate, PushLimit, Replay, StoreConfig,
     StoreKind, Tls, TopicRule,
 };
 use super::network::{is_host, is_origin, parse_listen};
@@ -53,6 +53,7 @@ pub(super) fn validate(values: &Flat, problems: &mut Vec<Problem>) -> (Config, V
         },
         auth: auth(&mut reader),
         limits: limits(&mut reader),
+        log: log(&mut reader),
         topics,
     };
     if config.replay.listen == Some(config.gateway.listen) && config.gateway.listen.port() != 0 {
@@ -255,6 +256,14 @@ fn read_secret(file: &Path) -> std::io::Result<String> {
     let mut token = std::fs::read_to_string(file)?;
     token.truncate(token.trim_end_matches(['\n', '\r']).len());
     Ok(token)
+}
+
+fn log(reader: &mut Reader<'_>) -> Log {
+    let level = reader.optional_text("log.level", "a level or filter such as \"info\" or \"tidegate=debug\"");
+    if let Some(Err(error)) = level.as_deref().map(crate::telemetry::check_filter) {
+        reader.problem("log.level", error.to_string());
+    }
+    Log { level }
 }
 
 fn limits(reader: &mut Reader<'_>) -> Limits {

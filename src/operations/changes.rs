@@ -31,20 +31,15 @@ pub async fn change_group(
         return Err(no_such_group(topic, group));
     }
     let (reply, answer) = Reply::to_caller(ErrorCode::StoreUnavailable);
-    let mut message = ChangeGroup {
+    let message = ChangeGroup {
         group: group.clone(),
         change,
         reply,
     };
-    // An actor that has just left is replaced; the message comes back from it.
-    for _ in 0..2 {
-        match shared.topics.topic(topic, shared)?.offer(message, 0) {
-            Ok(()) => return wait(answer).await,
-            Err((Rejected::Full, _)) => break,
-            Err((Rejected::Closed, returned)) => message = returned,
-        }
+    if let Err((failure, message)) = shared.topics.offer(topic, shared, message, 0) {
+        message.reply.fail(failure);
     }
-    Err(overloaded())
+    wait(answer).await
 }
 
 /// Deletes a topic with its events and groups; durable when it is ready.
@@ -54,15 +49,10 @@ pub async fn delete_topic(shared: &Arc<Shared>, topic: &TopicName) -> Result<(),
         return Err(no_such_topic(topic));
     }
     let (reply, answer) = Reply::to_caller(ErrorCode::StoreUnavailable);
-    let mut message = DeleteTopic { reply };
-    for _ in 0..2 {
-        match shared.topics.topic(topic, shared)?.offer(message, 0) {
-            Ok(()) => return wait(answer).await,
-            Err((Rejected::Full, _)) => break,
-            Err((Rejected::Closed, returned)) => message = returned,
-        }
+    if let Err((failure, message)) = shared.topics.offer(topic, shared, DeleteTopic { reply }, 0) {
+        message.reply.fail(failure);
     }
-    Err(overloaded())
+    wait(answer).await
 }
 
 async fn wait(answer: oneshot::Receiver<Replied>) -> Result<(), Failure> {

@@ -13,7 +13,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 
 /// Sets the gauges of groups, and of what waits for whom. What could not be found out keeps its last value, and that is
 /// logged.
-pub async fn refresh_lag(shared: &Arc<Shared>) {
+pub async fn refresh_gauges(shared: &Arc<Shared>) {
     let waiting = |actor| shared.metrics.mailbox_depth(actor);
     waiting("topic").set(count(
         shared.topics.all().iter().map(|topic| topic.gate().depth()).sum(),

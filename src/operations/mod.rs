@@ -2,6 +2,7 @@
 //! changes of them. Whatever runs is asked; what does not is read from the store, and is not started for it.
 
 mod changes;
+mod dead_letters;
 pub mod explain;
 mod gauges;
 mod groups;
@@ -9,8 +10,9 @@ mod lag;
 mod topics;
 
 pub use changes::{change_group, delete_topic};
+pub use dead_letters::{REPLAY_GROUP, Replayed, replay_dead_letters};
 pub use explain::{Explanation, explain_group};
-pub use gauges::refresh_lag;
+pub use gauges::refresh_gauges;
 pub use groups::{GroupReport, find_group, group_report, group_reports};
 pub use lag::{Place, place_of};
 pub use topics::{TopicReport, topic_reports};

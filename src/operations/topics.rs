@@ -34,8 +34,8 @@ pub async fn topic_reports(
     let seen = all.into_iter().filter(|(topic, _)| may_see(topic));
     let report = |(topic, state): (TopicName, TopicState)| TopicReport {
         rate: shared.topics.publish_rate(&topic, now_ms),
-        limit: shared.config.topic_limit(&topic),
-        retention: shared.config.topic_settings(&topic).retention,
+        limit: shared.live.topic_limit(&topic),
+        retention: shared.live.retention(&topic),
         topic,
         state,
     };

@@ -21,7 +21,7 @@ pub use draft::Draft;
 pub(crate) use field::unknown_name;
 pub(crate) use limits::{DELAY_MS, REASON};
 pub use opts::SubscribeOpts;
-pub use parse::parse;
+pub use parse::{parse, parse_payload};
 pub use reply::{Answer, Corr, Failure, Lease, encode_err, encode_event, encode_ok};
 pub use request::{Frame, Op, Request};
 pub(crate) use value::{expected_integer, expected_text};

@@ -12,7 +12,7 @@ use super::limits::{BATCH, CORR, DELAY_MS, IDS, NESTING, REASON};
 use super::opts::SubscribeOpts;
 use super::reply::{Corr, Failure};
 use super::request::{Frame, Op, Request};
-use super::scan::{Flaw, check};
+use super::scan::{Flaw, check, check_within, minify};
 use super::value::{bounded_text, id, integer, list, shown, text};
 use super::walk::walk_members;
 use crate::domain::{GroupName, TopicName};
@@ -79,6 +79,21 @@ pub fn parse(text: &str) -> Frame {
         .and(corr_read.map_err(Failure::from))
         .and_then(|()| fields.request());
     Frame { corr, request }
+}
+
+/// Reads a payload that comes alone, as over HTTP: what a frame could carry, and no deeper.
+///
+/// ```
+/// use tidegate::protocol::parse_payload;
+///
+/// assert_eq!(&*parse_payload("{ \"total\": 1.0 }").unwrap(), r#"{"total":1.0}"#);
+/// assert!(parse_payload("{total: 1}").is_err());
+/// ```
+pub fn parse_payload(text: &str) -> Result<Box<str>, Failure> {
+    serde_json::from_str::<IgnoredAny>(text)
+        .map_err(|error| Failure::new(ErrorCode::BadJson, format!("not JSON: {error}")))?;
+    check_within(text, NESTING - 1)?;
+    Ok(minify(text))
 }
 
 impl FrameFields<'_> {

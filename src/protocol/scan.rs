@@ -16,6 +16,11 @@ pub(super) enum Flaw {
 
 /// Looks for flaws in one pass. A lone surrogate goes before nesting, wherever the two stand.
 pub(super) fn check(text: &str) -> Result<(), Flaw> {
+    check_within(text, NESTING)
+}
+
+/// The same, with another number of levels.
+pub(super) fn check_within(text: &str, levels: usize) -> Result<(), Flaw> {
     let bytes = text.as_bytes();
     let mut at = 0;
     let mut depth = 0_usize;
@@ -32,7 +37,7 @@ pub(super) fn check(text: &str) -> Result<(), Flaw> {
             _ => {}
         }
     }
-    if deepest > NESTING { Err(Flaw::TooDeep) } else { Ok(()) }
+    if deepest > levels { Err(Flaw::TooDeep) } else { Ok(()) }
 }
 
 /// The text without insignificant white space, so without line breaks; everything else stays as it is.

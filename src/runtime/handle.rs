@@ -17,7 +17,7 @@ use super::health::Health;
 use super::message::{Message, Published, check};
 use super::options::Subscribe;
 use super::subscription::Subscription;
-use crate::actors::connection::{LocalActor, send_publish};
+use crate::actors::connection::LocalActor;
 use crate::actors::messages::{Publish, PublishRequest};
 use crate::actors::reply::{Outcome, Replied, Reply};
 use crate::actors::shared::Shared;
@@ -88,6 +88,12 @@ impl Inner {
 }
 
 impl Handle {
+    /// What its actors have in common: the way to them inside of this process, for the benchmarks.
+    #[doc(hidden)]
+    pub fn shared(&self) -> Arc<Shared> {
+        self.0.shared.clone()
+    }
+
     /// Publishes an event. When this is done the event is as durable as its topic asks for.
     pub async fn publish(&self, topic: &str, message: Message) -> Result<Published, Error> {
         let published = self.publish_all(topic, vec![message]).await?;
@@ -112,7 +118,10 @@ impl Handle {
         let (reply, answer) = Reply::to_caller(ErrorCode::PublishFailed);
         let batch = true;
         let request = PublishRequest { drafts, batch, reply };
-        send_publish(shared, &topic, Publish(vec![request]), bytes).map_err(|(failure, _)| failure)?;
+        shared
+            .topics
+            .offer(&topic, shared, Publish(vec![request]), bytes)
+            .map_err(|(failure, _)| failure)?;
         match self.0.outcome(answer.await)? {
             Outcome::Answer(Answer::PublishedBatch { ids, seqs }) => {
                 let published = |(id, seq): (Box<str>, u64)| Published { id: id.into(), seq };

@@ -13,7 +13,7 @@ use actix_web::rt::net::TcpStream;
 use actix_web::{App, HttpServer, web};
 use utoipa_actix_web::AppExt;
 
-use super::api::{self, Surfaces};
+use super::api::{self, CallerBuckets, Surfaces};
 use super::slow_heads::{HeadWatch, NotedBody};
 use super::{ServeError, guard};
 use crate::actors::connection::{PeerSocket, watch};
@@ -47,11 +47,16 @@ pub(super) fn listen(
     let heads = HeadWatch::default();
     watchdog.spawn(heads.clone().watch(KEEP_ALIVE + timing.request_head));
     let surfaces = web::Data::new(Surfaces::new());
+    let buckets = web::Data::new(CallerBuckets::new(
+        &shared.config.limits.connection,
+        shared.clock.clone(),
+    ));
     let served = surfaces.clone();
     let app = move || {
         App::new()
             .app_data(data.clone())
             .app_data(served.clone())
+            .app_data(buckets.clone())
             .wrap(from_fn(api::only_what_is_served_here))
             .wrap(from_fn(guard::guard))
             .wrap_fn(|request, service| {

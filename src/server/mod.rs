@@ -19,18 +19,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use actix::{Arbiter, ArbiterHandle};
 
+pub(crate) use self::api::{EXPORT_FIRST_SEQ, EXPORT_LAST_SEQ};
 use self::listeners::Listeners;
 pub use self::reload::Reloader;
 use crate::actors::connection::Connections;
 use crate::actors::registry::Registry;
 use crate::actors::shared::{Shared, Timing};
 use crate::actors::store::StoreActor;
+use crate::actors::subscription::Estates;
 use crate::actors::supervision::{Faults, Supervision};
 use crate::actors::sweeper;
 use crate::actors::writer::Writer;
 use crate::auth::Authenticator;
 use crate::clock::Clock;
-use crate::config::{Config, Exposure, StoreKind, exposure};
+use crate::config::{Config, Exposure, Live, StoreKind, exposure};
 use crate::store::{EmbeddedStore, MemoryStore, OpenError, RoutedStore, Store, StoreError, StoreOptions};
 use crate::telemetry::Metrics;
 use crate::tls::Certificate;
@@ -142,6 +144,7 @@ impl Server {
         let locals = handles.next().ok_or_else(own)?;
         let topics = Registry::new(handles.collect());
         let shared = Arc::new(Shared {
+            live: Live::new(config.clone()),
             config,
             timing,
             clock,
@@ -153,9 +156,11 @@ impl Server {
             topics,
             auth,
             store_stalled: stalled,
+            estates: Estates::default(),
             connections: Connections::default(),
             locals: Connections::default(),
             draining: AtomicBool::new(false),
+            replays: tokio::sync::Mutex::default(),
             numbers: AtomicU64::new(0),
         });
         let listeners = match launch.listens {

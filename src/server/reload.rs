@@ -1,5 +1,5 @@
-//! New keys, secrets and certificates for a gateway that runs. Who is connected notices nothing, unless what let them in
-//! is no longer there.
+//! What can change while a gateway runs: limits, retention, keys, secrets and certificates. Who is connected notices
+//! nothing but a limit, unless what let them in is no longer there.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use crate::actors::shared::Shared;
 use crate::config::Config;
 use crate::tls::Certificate;
 
-/// Gives a running gateway what `[auth]` and `[tls]` of a configuration say now. All else needs a restart.
+/// Gives a running gateway what `[limits]`, `[auth]` and `[tls]` of a configuration say now, and the `limit` and `retention`
+/// of its topics. All else needs a restart.
 #[derive(Clone)]
 pub struct Reloader {
     shared: Arc<Shared>,
@@ -36,6 +37,7 @@ impl Reloader {
             (None, None) => {}
             _ => problems.push("tls: TLS cannot be switched on or off without a restart".to_owned()),
         }
+        self.shared.live.replace(config.clone());
         problems
     }
 }

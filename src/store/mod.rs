@@ -39,6 +39,7 @@ mod memory;
 mod placing;
 mod routed;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -293,6 +294,77 @@ pub struct Pause {
     pub since_ms: u64,
 }
 
+/// Which events [`Store::read_lines`] reads, and how their JSON is put together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineRange {
+    /// The seqs.
+    pub seqs: RangeInclusive<u64>,
+    /// Events with another `ts` are left out.
+    pub ts: RangeInclusive<u64>,
+    /// What stands between them.
+    pub framing: Framing,
+    /// The most events that are looked at.
+    pub max_events: usize,
+    /// No more are read once there are so many bytes.
+    pub max_bytes: usize,
+}
+
+/// What stands between the events of [`Lines`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// A line break after each.
+    Line,
+    /// A comma before each.
+    List,
+}
+
+/// Events' JSON, one after the other.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lines {
+    /// In seq order.
+    pub json: Vec<u8>,
+    /// How many events there are in it.
+    pub events: u64,
+    /// The highest seq that was looked at; `None`: there is nothing more in the range.
+    pub upto: Option<u64>,
+}
+
+impl Lines {
+    /// Looks at one more event, and takes it if its `ts` is in the range. False: that is enough.
+    fn push(&mut self, range: &LineRange, seq: u64, ts: u64, json: &[u8]) -> bool {
+        self.upto = Some(seq);
+        if range.ts.contains(&ts) {
+            if range.framing == Framing::List {
+                self.json.push(b',');
+            }
+            self.json.extend_from_slice(json);
+            if range.framing == Framing::Line {
+                self.json.push(b'\n');
+            }
+            self.events += 1;
+        }
+        self.json.len() < range.max_bytes
+    }
+
+    /// Passes over a seq that has no event.
+    fn skip(&mut self, seq: u64) -> bool {
+        self.upto = Some(seq);
+        true
+    }
+
+    /// From events that were read.
+    fn of(events: &[Arc<Event>], range: &LineRange) -> Lines {
+        let mut lines = Lines::default();
+        let in_range = events.iter().take_while(|event| event.seq <= *range.seqs.end());
+        for event in in_range {
+            if !lines.push(range, event.seq, event.ts, &event.json) {
+                break;
+            }
+        }
+        lines
+    }
+}
+
 /// What a store knows of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicState {
@@ -351,6 +423,12 @@ pub trait Store: Send + Sync + 'static {
         max_events: usize,
         max_bytes: usize,
     ) -> BoxFuture<'static, Result<Vec<Arc<Event>>, StoreError>>;
+
+    /// The JSON of kept events, put together for whoever ships them: what [`Store::read`] would give, in one piece.
+    fn read_lines(&self, topic: &TopicName, range: LineRange) -> BoxFuture<'static, Result<Lines, StoreError>> {
+        let events = self.read(topic, *range.seqs.start(), range.max_events, range.max_bytes);
+        Box::pin(async move { Ok(Lines::of(&events.await?, &range)) })
+    }
 
     /// Single events, in the order asked for; those that are not kept any more are left out.
     fn read_seqs(&self, topic: &TopicName, seqs: Vec<u64>) -> BoxFuture<'static, Result<Vec<Arc<Event>>, StoreError>>;

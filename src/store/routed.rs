@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, join};
 
-use super::{CommitResult, GroupState, MemoryStore, Store, StoreError, StoreOptions, TopicRules, TopicState, Write};
+use super::{
+    CommitResult, GroupState, LineRange, Lines, MemoryStore, Store, StoreError, StoreOptions, TopicRules, TopicState,
+    Write,
+};
 use crate::domain::{Durability, Event, GroupName, TopicName};
 
 /// Sends each topic to the store that its durability asks for. Each of the two counts its own topics against
@@ -94,6 +97,10 @@ impl Store for RoutedStore {
         max_bytes: usize,
     ) -> BoxFuture<'static, Result<Vec<Arc<Event>>, StoreError>> {
         self.of(topic).read(topic, from_seq, max_events, max_bytes)
+    }
+
+    fn read_lines(&self, topic: &TopicName, range: LineRange) -> BoxFuture<'static, Result<Lines, StoreError>> {
+        self.of(topic).read_lines(topic, range)
     }
 
     fn read_seqs(&self, topic: &TopicName, seqs: Vec<u64>) -> BoxFuture<'static, Result<Vec<Arc<Event>>, StoreError>> {

@@ -1,12 +1,13 @@
 //! Log lines on standard error: standard output belongs to what a command prints.
 
 use std::io::IsTerminal;
+use std::sync::OnceLock;
 
 use tracing::Level;
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Registry, reload};
 
 /// What is logged where nobody says otherwise. The database's own steps are of no use to an operator.
 const DEFAULT_FILTER: &str = "info,fjall=warn,lsm_tree=warn,actix_server=warn";
@@ -20,6 +21,9 @@ const CONTENT_LOGGERS: [&str; 6] = [
     "ureq_proto",
     "rustls",
 ];
+
+/// What is logged, to be changed while the process runs.
+static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -53,7 +57,7 @@ pub enum LogError {
 /// `tidegate=debug`; by default, or where it is empty, `info` for what the
 /// gateway itself says.
 pub fn init_logging(format: LogFormat, filter: Option<&str>) -> Result<(), LogError> {
-    let filter = parse_filter(filter)?;
+    let (filter, handle) = reload::Layer::new(parse_filter(filter)?);
     // On top of the filter, so that nothing it says opens what must stay shut.
     let without_contents = filter_fn(|metadata| !may_show_contents(metadata.target(), metadata.level()));
     let subscriber = tracing_subscriber::registry().with(filter).with(without_contents);
@@ -64,8 +68,23 @@ pub fn init_logging(format: LogFormat, filter: Option<&str>) -> Result<(), LogEr
         LogFormat::Json => subscriber.with(lines.json().flatten_event(true)).try_init(),
     };
     result.map_err(|_| LogError::AlreadySet)?;
+    let _ = FILTER.set(handle);
     log_panics();
     Ok(())
+}
+
+/// Changes what is logged; the same text as [`init_logging`]'s. Where logging was set up by somebody else, it is theirs.
+pub fn set_log_filter(filter: Option<&str>) -> Result<(), LogError> {
+    let filter = parse_filter(filter)?;
+    if let Some(handle) = FILTER.get() {
+        handle.reload(filter).map_err(|_| LogError::AlreadySet)?;
+    }
+    Ok(())
+}
+
+/// Whether this is a filter.
+pub fn check_filter(filter: &str) -> Result<(), LogError> {
+    parse_filter(Some(filter)).map(|_| ())
 }
 
 /// A panic ends an actor, not the process: its cause belongs into the log, beside the line about the actor's end.

@@ -1,8 +1,12 @@
 //! Too much of everything.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use tidegate::actors::shared::Timing;
+use tidegate::actors::supervision::Faults;
 
 use crate::process::{Process, p99};
 use crate::raw::{Raw, frame, head, text};
@@ -55,59 +59,127 @@ async fn every_publish_of_a_flood_is_answered() {
     assert!(ok >= 100 && limited > 10_000, "{ok} OK, {limited} limited");
 }
 
-async fn latency(client: &mut Client, publishes: usize) -> Duration {
+/// How long publishes to a topic of their own take.
+async fn latencies(client: &mut Client, publishes: usize) -> Vec<Duration> {
     let mut times = Vec::new();
     for _ in 0..publishes {
         let began = Instant::now();
         client.publish("quiet", json!(1)).await;
         times.push(began.elapsed());
     }
-    p99(times)
+    times
 }
 
-/// Floods with these bytes, whose answers nobody reads, while another client works; the other's p99 before and during.
-async fn flooded(gateway: &Process, bytes: &[u8]) -> (Duration, Duration) {
-    let mut other = gateway.connect().await;
-    let before = latency(&mut other, 500).await;
-    let mut raw = Raw::connect(gateway.address).await;
+/// Floods one gateway with these bytes, whose answers nobody reads, while a client of another one works.
+async fn beside(flooded: &Process, measured: &mut Client, bytes: &[u8]) -> Vec<Duration> {
+    let mut raw = Raw::connect(flooded.address).await;
     let flood = async {
         loop {
             raw.send(bytes).await;
             tokio::task::yield_now().await;
         }
     };
-    let during = tokio::select! {
-        during = latency(&mut other, 500) => during,
+    tokio::select! {
+        times = latencies(measured, 60) => times,
         () = flood => unreachable!("a flood has no end"),
+    }
+}
+
+/// What a flood does to others of the same gateway, next to what the same flood does to them through another gateway on the
+/// same machine: that much is the machine's. Turn by turn, so that both have the same noise.
+async fn floods_alike(name: &str, bytes: &[u8]) -> Process {
+    let (own, other) = (
+        Process::start(&["gateway.write_timeout=2s"]),
+        Process::start(&["gateway.write_timeout=2s"]),
+    );
+    let mut client = own.connect().await;
+    let (mut through, mut beside_it) = (Vec::new(), Vec::new());
+    for _ in 0..10 {
+        through.extend(beside(&own, &mut client, bytes).await);
+        beside_it.extend(beside(&other, &mut client, bytes).await);
+    }
+    let p90 = |mut times: Vec<Duration>| {
+        times.sort_unstable();
+        times[times.len() * 9 / 10]
     };
-    (before, during)
+    println!(
+        "{name}: others' p99 {:?}, {:?} where another gateway is flooded",
+        p99(through.clone()),
+        p99(beside_it.clone())
+    );
+    let (through, beside_it) = (p90(through), p90(beside_it));
+    println!("{name}: others' p90 {through:?}, {beside_it:?} where another gateway is flooded");
+    assert!(
+        through < beside_it * 4 + Duration::from_millis(25),
+        "{name}: {through:?}, and {beside_it:?} by the machine alone"
+    );
+    own
 }
 
 #[actix::test]
 async fn a_flood_of_pings_does_not_move_others() {
-    let gateway = Process::start(&["gateway.write_timeout=2s"]);
-    let (base, _) = gateway.memory_kib();
-    let (before, during) = flooded(&gateway, &frame(0x89, &[b'p'; 125]).repeat(200)).await;
+    let gateway = floods_alike("pings", &frame(0x89, &[b'p'; 125]).repeat(200)).await;
     let (_, peak) = gateway.memory_kib();
-    println!(
-        "pings: others' p99 {before:?} before, {during:?} during; memory +{} KiB",
-        peak - base
-    );
-    assert!(
-        during < before * 10 + Duration::from_millis(50),
-        "{before:?} before, {during:?} during"
-    );
-    assert!(peak - base < 32 << 10, "{base} KiB before, {peak} KiB at most");
+    println!("pings: memory at most {peak} KiB");
+    assert!(peak < 96 << 10, "{peak} KiB at most");
 }
 
 #[actix::test]
 async fn a_flooded_topic_does_not_move_another() {
-    let gateway = Process::start(&["gateway.write_timeout=2s"]);
     let publish = text(r#"{"op":"PUBLISH","topic":"loud","payload":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}"#);
-    let (before, during) = flooded(&gateway, &publish.repeat(100)).await;
-    println!("a flooded topic: another's p99 {before:?} before, {during:?} during");
-    assert!(
-        during < before * 10 + Duration::from_millis(50),
-        "{before:?} before, {during:?} during"
-    );
+    floods_alike("a flooded topic", &publish.repeat(100)).await;
+}
+
+#[actix::test]
+async fn a_flooded_topic_leaves_room_at_the_store_for_others() {
+    let held = Arc::new(AtomicBool::new(false));
+    let hold = held.clone();
+    let faults = Faults::new(move |place| {
+        while place == "store.committed" && hold.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    let gateway = TestGateway::start_with(&["gateway.write_buffer=67108864"], Timing::default(), faults);
+    let (mut loud, mut quiet) = (gateway.connect().await, gateway.connect().await);
+    quiet.publish("quiet", json!(1)).await;
+    held.store(true, Ordering::SeqCst);
+    quiet
+        .send(json!({"op": "PUBLISH", "topic": "quiet", "payload": 2}))
+        .await;
+    // 25 MiB, of which a topic may have 16 waiting.
+    let payload = "x".repeat(100 << 10);
+    for _ in 0..250 {
+        loud.send(json!({"op": "PUBLISH", "topic": "loud", "payload": payload}))
+            .await;
+    }
+    // Its own answers come in their order, after those that wait: others are told at once.
+    let mut others = Vec::new();
+    let publish = json!({"op": "PUBLISH", "topic": "loud", "payload": payload, "corr": 1});
+    let refused = loop {
+        let mut other = gateway.connect().await;
+        other.send_text(publish.to_string()).await;
+        match tokio::time::timeout(Duration::from_millis(200), other.answer()).await {
+            Ok(answer) => break answer,
+            Err(_) => others.push(other),
+        }
+        assert!(others.len() < 100, "a topic takes all the room there is");
+    };
+    assert_eq!(refused["code"], "overloaded", "{refused}");
+    quiet
+        .send(json!({"op": "PUBLISH", "topic": "quiet", "payload": 3}))
+        .await;
+    held.store(false, Ordering::SeqCst);
+    for _ in 0..2 {
+        let answer = quiet.answer().await;
+        assert_eq!(answer["op"], "OK", "{answer}");
+    }
+    let mut taken = 0;
+    for _ in 0..250 {
+        let answer = loud.answer().await;
+        match answer["op"].as_str() {
+            Some("OK") => taken += 1,
+            _ => assert_eq!(answer["code"], "overloaded", "{answer}"),
+        }
+    }
+    assert!(taken > 100, "{taken}");
 }

@@ -94,12 +94,11 @@ impl Raw {
 
     /// Reads on to the end; the code of the close frame, 1005 where it had none, 1006 where there was no such frame.
     pub async fn close_code(&mut self) -> u16 {
-        let mut code = 1006;
         while let Some((first, payload)) = self.next().await {
             if first == 0x88 {
-                code = payload.first_chunk().map_or(1005, |code| u16::from_be_bytes(*code));
+                return payload.first_chunk().map_or(1005, |code| u16::from_be_bytes(*code));
             }
         }
-        code
+        1006
     }
 }

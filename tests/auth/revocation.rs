@@ -7,12 +7,14 @@ use jsonwebtoken::Algorithm;
 use serde_json::{Value, json};
 use tidegate::actors::shared::Timing;
 use tidegate::actors::supervision::Faults;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio_tungstenite::connect_async;
 
 use crate::issuer::{KeyServer, SECRET, Signer, jwks, seconds};
 use crate::program::Program;
 use crate::rights::{client, gateway};
-use crate::support::{Client, TestGateway};
+use crate::support::{Client, DEADLINE, TestGateway};
 
 async fn enter(program: &Program, token: &str) -> Client {
     let (socket, _) = connect_async(format!("ws://{}/ws", program.address)).await.unwrap();
@@ -164,4 +166,26 @@ async fn good_tokens_are_not_taken_without_end_either() {
     // Its rights are what they were, and others are not held up.
     client.publish("orders", json!(1)).await;
     gateway.connect().await.ok(frame).await;
+}
+
+#[actix::test]
+async fn a_token_that_was_exchanged_ends_the_event_streams_it_let_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "first").unwrap();
+    let mut program = Program::serve(&["auth.mode=token", &format!("auth.token_file={}", file.display())]);
+    let mut stream = TcpStream::connect(program.address).await.unwrap();
+    let request = format!(
+        "GET /events/orders HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer first\r\n\r\n",
+        program.address
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut begun = [0; 4_096];
+    assert!(stream.read(&mut begun).await.unwrap() > 0);
+    assert!(begun.starts_with(b"HTTP/1.1 200"));
+    std::fs::write(&file, "second").unwrap();
+    reload(&mut program);
+    let mut last = Vec::new();
+    let rest = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut last));
+    rest.await.expect("the stream ends").unwrap();
 }

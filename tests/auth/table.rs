@@ -207,6 +207,20 @@ const PATHS: &[(&str, Needs, &str, &str, &[u16])] = &[
     ("GET /openapi.json", Needs::Nothing, "", "", &[200]),
     ("GET /metrics", Needs::Metrics, "", "", &[200]),
     ("GET /replay", Needs::Topic, "topic={topic}", "", &[200]),
+    ("GET /export", Needs::Topic, "topic={topic}", "", &[200]),
+    ("POST /publish/{topic}", Needs::Publish, "", "1", &[200]),
+    ("GET /events/{topic}", Needs::Topic, "", "", &[200]),
+    ("GET /topics", Needs::Token, "", "", &[200]),
+    ("GET /groups", Needs::Token, "topic={topic}", "", &[200]),
+    ("GET /cursors", Needs::Token, "topic={topic}", "", &[200]),
+    ("GET /lag", Needs::Group, "topic={topic}&group={group}", "", &[200, 404]),
+    ("GET /latest-by-key", Needs::Topic, "topic={topic}&key=k", "", &[404]),
+    ("GET /groups/{topic}/{group}/explain", Needs::Group, "", "", &[200, 404]),
+    ("POST /groups/{topic}/{group}/pause", Needs::Admin, "", "", &[200, 404]),
+    ("POST /groups/{topic}/{group}/resume", Needs::Admin, "", "", &[200, 404]),
+    ("POST /groups/{topic}/{group}/seek", Needs::Admin, "", r#"{"from": "earliest"}"#, &[200, 404]),
+    ("DELETE /groups/{topic}/{group}", Needs::Admin, "", "", &[200, 404]),
+    ("DELETE /topics/{topic}", Needs::Admin, "", "", &[200, 404, 409]),
 ];
 
 fn gateway() -> TestGateway {

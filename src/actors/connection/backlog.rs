@@ -73,7 +73,7 @@ impl Backlog {
         })
     }
 
-    pub(super) fn room(&self) -> &Room {
+    pub(crate) fn room(&self) -> &Room {
         &self.room
     }
 
@@ -89,7 +89,7 @@ impl Backlog {
 
     /// The actor encoded frames: `sent` are the bytes of answers as they were counted when they were sent to it,
     /// `answers` as they are now; `events` are the bytes of events, as they were counted.
-    pub(super) fn encoded(&self, sent: usize, answers: usize, events: usize) {
+    pub(crate) fn encoded(&self, sent: usize, answers: usize, events: usize) {
         self.answers.fetch_add(answers, Ordering::AcqRel);
         self.answers.fetch_sub(sent, Ordering::AcqRel);
         self.encoded_answers.fetch_add(answers, Ordering::AcqRel);
@@ -153,13 +153,18 @@ impl Backlog {
     }
 
     /// Ends the socket: whatever the actor does, its next read or write fails.
-    pub(super) fn shut(&self) {
+    pub(crate) fn shut(&self) {
         if let Some(socket) = self.take_socket() {
             let socket = socket2::SockRef::from(&socket);
             // What the kernel still holds for a client that does not read is dropped with the socket.
             let _ = socket.set_linger(Some(Duration::ZERO));
             let _ = socket.shutdown(std::net::Shutdown::Both);
         }
+    }
+
+    /// Takes a second descriptor.
+    pub(super) fn hold(&self, socket: OwnedFd) {
+        *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = Some(socket);
     }
 
     /// Gives the second descriptor up: as long as there is one, the socket does not close.

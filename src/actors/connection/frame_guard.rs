@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use actix_web::error::PayloadError;
 use bytes::Bytes;
 use futures_util::Stream;
+use tokio::task::JoinHandle;
 
 use crate::protocol::CloseCode;
 
@@ -20,6 +21,12 @@ const CONTROL_MAX: u64 = 125;
 const CONTINUATION: u8 = 0x0;
 const TEXT: u8 = 0x1;
 const BINARY: u8 = 0x2;
+const CLOSE: u8 = 0x8;
+/// A close frame's code, before its reason.
+const CODE: usize = 2;
+
+/// How many bytes of a client are looked at before others on its thread have their turn: about a hundred small frames.
+const SLICE: usize = 8 << 10;
 
 /// Why no more frames come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +53,8 @@ struct Scanner {
     payload: u64,
     /// The bytes so far of a message that came in part.
     fragmented: Option<u64>,
+    /// What a close frame says, as far as it is there: the codec does not tell a reason that is not UTF-8 from a bad code.
+    close: Option<Vec<u8>>,
 }
 
 impl Scanner {
@@ -57,6 +66,7 @@ impl Scanner {
             declared: 0,
             payload: 0,
             fragmented: None,
+            close: None,
         }
     }
 
@@ -68,7 +78,10 @@ impl Scanner {
                 let here = (bytes.len() - at) as u64;
                 let skipped = self.payload.min(here);
                 self.payload -= skipped;
-                at += usize::try_from(skipped).unwrap_or(bytes.len());
+                let end = at + usize::try_from(skipped).unwrap_or(bytes.len());
+                self.read_close(bytes.get(at..end).unwrap_or_default())
+                    .map_err(|ending| (frame_at, ending))?;
+                at = end;
                 continue;
             }
             if self.head_len == 0 {
@@ -109,6 +122,21 @@ impl Scanner {
         if self.head_len == 2 + extended + MASK {
             self.head_len = 0;
             self.payload = self.declared;
+            self.close = (first & 0x0f == CLOSE).then(Vec::new);
+        }
+        Ok(())
+    }
+
+    /// Keeps what a close frame says, and looks at its reason once all of it is there.
+    fn read_close(&mut self, masked: &[u8]) -> Result<(), Ending> {
+        let Some(close) = &mut self.close else { return Ok(()) };
+        let mask: Vec<u8> = self.head.iter().skip(2).take(MASK).copied().collect();
+        let turned = mask.iter().cycle().skip(close.len() % MASK);
+        close.extend(masked.iter().zip(turned).map(|(byte, mask)| byte ^ mask));
+        let reason = close.get(CODE..).unwrap_or_default();
+        if self.payload == 0 && std::str::from_utf8(reason).is_err() {
+            let why = "the reason of a close is not UTF-8";
+            return Err(Ending::Refused(CloseCode::InvalidData, why));
         }
         Ok(())
     }
@@ -156,6 +184,12 @@ pub(super) struct FrameGuard<S> {
     bytes: S,
     scanner: Scanner,
     verdict: Verdict,
+    /// What came and was not looked at yet.
+    rest: Bytes,
+    /// How many bytes were looked at since others had their turn.
+    taken: usize,
+    /// Ends when they had it. A task of its own, because the codec asks again and again in one turn.
+    others: Option<JoinHandle<()>>,
 }
 
 impl<S> FrameGuard<S> {
@@ -165,6 +199,9 @@ impl<S> FrameGuard<S> {
             bytes,
             scanner: Scanner::new(limit),
             verdict,
+            rest: Bytes::new(),
+            taken: 0,
+            others: None,
         }
     }
 }
@@ -177,8 +214,24 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Stream for FrameGuar
         if guard.verdict.get().is_some() {
             return Poll::Ready(None);
         }
-        match std::task::ready!(Pin::new(&mut guard.bytes).poll_next(cx)) {
+        if let Some(others) = &mut guard.others {
+            // However it ended, they had it.
+            let _ = std::task::ready!(Pin::new(others).poll(cx));
+            guard.others = None;
+        }
+        let next = match guard.rest.is_empty() {
+            true => std::task::ready!(Pin::new(&mut guard.bytes).poll_next(cx)),
+            false => Some(Ok(std::mem::take(&mut guard.rest))),
+        };
+        match next {
             Some(Ok(mut bytes)) => {
+                let left = SLICE - guard.taken;
+                guard.rest = bytes.split_off(bytes.len().min(left));
+                guard.taken += bytes.len();
+                if guard.taken == SLICE {
+                    guard.taken = 0;
+                    guard.others = Some(tokio::task::spawn_local(async {}));
+                }
                 if let Err((good, ending)) = guard.scanner.scan(&bytes) {
                     let _ = guard.verdict.set(ending);
                     // The frames before it are answered first.
@@ -287,6 +340,33 @@ mod tests {
         let mut negative = frame(0x81, 70_000)[..10].to_vec();
         negative[2] = 0x80;
         refused(&negative, CloseCode::ProtocolError);
+    }
+
+    #[test]
+    fn a_close_has_its_reason_in_utf_8() {
+        let close = |payload: &[u8]| {
+            let mask = [0x11, 0x22, 0x33, 0x44];
+            let mut bytes = vec![0x88, 0x80 | u8::try_from(payload.len()).unwrap()];
+            bytes.extend(mask);
+            bytes.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+            bytes
+        };
+        for good in [
+            &b""[..],
+            b"\x03\xe8",
+            b"\xff\xff",
+            "\u{3}\u{0}κόσμε".as_bytes(),
+            b"\x03\xe8bye",
+        ] {
+            assert_eq!(verdicts(&close(good)), vec![None; 5], "{good:x?}");
+        }
+        for bad in [&b"\x03\xe8\xff"[..], b"\x03\xe8\xce", b"\x03\xe8ok\xed\xa0\x80"] {
+            refused(&close(bad), CloseCode::InvalidData);
+            // What a ping carries is its own business.
+            let mut ping = close(bad);
+            ping[0] = 0x89;
+            assert_eq!(verdicts(&ping), vec![None; 5]);
+        }
     }
 
     #[test]

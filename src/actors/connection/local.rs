@@ -9,7 +9,6 @@ use actix::prelude::*;
 use tokio::sync::{mpsc, oneshot};
 
 use super::backlog::Backlog;
-use super::session::offer_subscribe;
 use super::subscriptions::{Key, Operation, Subscriptions};
 use super::{ConnectionHandle, Outlet};
 use crate::actors::handle::{Admitted, Bounds, Gate, Handle, Rejected, post_to};
@@ -126,7 +125,9 @@ impl LocalActor {
             connection,
             reply,
         };
-        offer_subscribe(&self.shared, &topic, subscribe);
+        if let Err((failure, subscribe)) = self.shared.topics.offer(&topic, &self.shared, subscribe, 0) {
+            subscribe.reply.fail(failure);
+        }
         ctx.spawn(answer.into_actor(self).map(|answer, actor, ctx| {
             let lost = |_| Err(Failure::new(ErrorCode::ShuttingDown, "the gateway is going down"));
             actor.on_joined(answer.unwrap_or_else(lost), ctx);

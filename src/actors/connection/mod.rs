@@ -5,6 +5,7 @@
 
 mod backlog;
 mod credit;
+mod event_stream;
 mod frame_guard;
 mod lanes;
 mod local;
@@ -15,6 +16,7 @@ mod rights;
 mod room;
 mod session;
 mod socket;
+mod streaming;
 mod subscriptions;
 mod watchdog;
 
@@ -24,11 +26,13 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use self::backlog::{Backlog, Cut};
+pub use self::event_stream::{EventStream, Follow};
 pub use self::local::{Local, LocalActor, LocalHandle, News};
+pub use self::paced_body::PacedBody;
 pub use self::peer::PeerSocket;
-pub(crate) use self::publish::send as send_publish;
 pub use self::room::Room;
 pub use self::socket::{ConnectionActor, upgrade};
+pub use self::streaming::Streaming;
 pub use self::subscriptions::{Key, Operation};
 pub use self::watchdog::watch;
 use super::messages::{Answers, Deliver, EndSubscription, FeedLost, GoAway, WantCredit};

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::Stream;
+use prometheus_client::metrics::gauge::Gauge;
 
 use super::Backlog;
 use crate::actors::shared::Shared;
@@ -14,23 +15,32 @@ use crate::actors::shared::Shared;
 /// The most bytes that the socket's buffer is given at once.
 const PIECE: usize = 16 << 10;
 
-/// The frames of one connection as the body of its response. As long as there is one, the connection has its place.
-pub(super) struct PacedBody<S> {
+/// What one connection is sent as the body of its response. As long as there is one, the connection has its place.
+pub struct PacedBody<S> {
     frames: Pin<Box<S>>,
     rest: Bytes,
     number: u64,
     backlog: Arc<Backlog>,
     shared: Arc<Shared>,
+    /// Counts connections of this kind.
+    open: Gauge,
 }
 
 impl<S> PacedBody<S> {
-    pub(super) fn new(frames: S, number: u64, backlog: Arc<Backlog>, shared: Arc<Shared>) -> PacedBody<S> {
+    pub(super) fn new(
+        frames: S,
+        number: u64,
+        backlog: Arc<Backlog>,
+        shared: Arc<Shared>,
+        open: &Gauge,
+    ) -> PacedBody<S> {
         PacedBody {
             frames: Box::pin(frames),
             rest: Bytes::new(),
             number,
             backlog,
             shared,
+            open: open.clone(),
         }
     }
 }
@@ -62,7 +72,7 @@ impl<S> Drop for PacedBody<S> {
     fn drop(&mut self) {
         drop(self.backlog.take_socket());
         if self.shared.connections.remove(self.number) {
-            self.shared.metrics.ws_connections().dec();
+            self.open.dec();
         }
     }
 }

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::actors::handle::Rejected;
 use crate::actors::messages::{Publish, PublishRequest};
 use crate::actors::shared::Shared;
 use crate::domain::TopicName;
-use crate::protocol::{Draft, ErrorCode, Failure};
+use crate::protocol::Draft;
 
 /// Publishes that wait for the end of the turn.
 #[derive(Default)]
@@ -33,34 +32,11 @@ impl Outbox {
     /// Sends everything to its topic.
     pub(super) fn flush(&mut self, shared: &Arc<Shared>) {
         for (topic, requests, bytes) in self.by_topic.drain(..) {
-            if let Err((failure, message)) = send(shared, &topic, Publish(requests), bytes) {
+            if let Err((failure, message)) = shared.topics.offer(&topic, shared, Publish(requests), bytes) {
                 for request in message.0 {
                     request.reply.fail(failure.clone());
                 }
             }
         }
     }
-}
-
-/// Sends to a topic that may just be leaving memory: then its successor gets it.
-pub(crate) fn send(
-    shared: &Arc<Shared>,
-    topic: &TopicName,
-    message: Publish,
-    bytes: usize,
-) -> Result<(), (Failure, Publish)> {
-    let overloaded = |msg: &'static str| Failure::new(ErrorCode::Overloaded, msg).retry_after(100);
-    let mut message = message;
-    for _ in 0..2 {
-        let handle = match shared.topics.topic(topic, shared) {
-            Ok(handle) => handle,
-            Err(failure) => return Err((failure, message)),
-        };
-        match handle.offer(message, bytes) {
-            Ok(()) => return Ok(()),
-            Err((Rejected::Full, returned)) => return Err((overloaded("too much waits for this topic"), returned)),
-            Err((Rejected::Closed, returned)) => message = returned,
-        }
-    }
-    Err((overloaded("the topic is being started again"), message))
 }

@@ -2,8 +2,6 @@
 
 mod joining;
 
-pub(super) use self::joining::offer_subscribe;
-
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +18,7 @@ use crate::actors::reply::{Outcome, Reply, Ticket};
 use crate::actors::shared::Shared;
 use crate::actors::topic::over_capacity;
 use crate::auth::{Action, Identity};
-use crate::config::PushLimit;
+use crate::config::{Limits, PushLimit};
 use crate::domain::group::{Departure, MemberId};
 use crate::domain::{GroupName, TopicName};
 use crate::protocol::{
@@ -45,6 +43,8 @@ pub(super) struct Session {
     /// Taken by publishes, and by pushes too unless they have their own.
     limiter: Limiter,
     push_limiter: Option<Limiter>,
+    /// What the limiters were made of, and of which version of the configuration.
+    limits: (u64, Limits),
     lanes: Lanes,
     pub(super) subscriptions: Subscriptions,
     pub(super) credit: Credit,
@@ -55,6 +55,14 @@ pub(super) struct Session {
     pub(super) out: Vec<String>,
     /// What those frames are to the backlog.
     pub(super) counted: Counted,
+}
+
+/// The limiter of pushes, where they have their own.
+fn push_limiter(limits: &Limits, shared: &Shared) -> Option<Limiter> {
+    match &limits.push {
+        PushLimit::Shared => None,
+        PushLimit::Own(limit) => Some(Limiter::new(limit, shared.clock.clone())),
+    }
 }
 
 /// Bytes as the backlog counts them.
@@ -70,14 +78,12 @@ pub(super) struct Counted {
 
 impl Session {
     pub(super) fn new(shared: Arc<Shared>, handle: ConnectionHandle, client: IpAddr) -> Session {
-        let limits = &shared.config.limits;
-        let push_limiter = match &limits.push {
-            PushLimit::Shared => None,
-            PushLimit::Own(limit) => Some(Limiter::new(limit, shared.clock.clone())),
-        };
+        let version = shared.live.version();
+        let limits = shared.live.limits();
         Session {
             limiter: Limiter::new(&limits.connection, shared.clock.clone()),
-            push_limiter,
+            push_limiter: push_limiter(&limits, &shared),
+            limits: (version, limits),
             identity: shared.auth.anonymous(),
             client,
             renewed: false,
@@ -93,6 +99,22 @@ impl Session {
             shared,
             handle,
         }
+    }
+
+    /// Takes limits over that were changed; those that were not keep their tokens.
+    fn renew_limits(&mut self) {
+        let version = self.shared.live.version();
+        if version == self.limits.0 {
+            return;
+        }
+        let limits = self.shared.live.limits();
+        if limits.connection != self.limits.1.connection {
+            self.limiter = Limiter::new(&limits.connection, self.shared.clock.clone());
+        }
+        if limits.push != self.limits.1.push {
+            self.push_limiter = push_limiter(&limits, &self.shared);
+        }
+        self.limits = (version, limits);
     }
 
     pub(super) fn is_authenticated(&self) -> bool {
@@ -181,6 +203,7 @@ impl Session {
     }
 
     fn publish(&mut self, identity: &Identity, topic: TopicName, drafts: Vec<Draft>, batch: bool, corr: Option<Corr>) {
+        self.renew_limits();
         let ticket = self.lanes.open_ordered(LaneKey::Publishes(topic.clone()), corr);
         let allowed = identity
             .check(Action::Publish, &topic, None)
@@ -373,6 +396,7 @@ impl Session {
 
     /// Grants what credit there is; says how long the next token takes where one is missing.
     pub(super) fn grant_credit(&mut self) -> Option<Duration> {
+        self.renew_limits();
         let pushes = self.push_limiter.as_ref().unwrap_or(&self.limiter);
         let (grants, wait) = self.credit.grant(pushes, self.handle.room());
         for grant in grants {

@@ -64,7 +64,7 @@ pub fn upgrade(
     client: IpAddr,
 ) -> Result<HttpResponse, actix_web::Error> {
     let mut response = ws::handshake(request)?;
-    let frame_bytes = shared.config.limits.frame_bytes;
+    let frame_bytes = shared.live.limits().frame_bytes;
     let socket = request.conn_data::<Arc<PeerSocket>>().and_then(|peer| peer.take());
     let backlog = Backlog::new(shared.config.gateway.write_buffer, socket);
     let (number, verdict) = (shared.next_number(), Verdict::default());
@@ -85,7 +85,8 @@ pub fn upgrade(
     let guarded = FrameGuard::new(payload, frame_bytes, verdict);
     let codec = actix_http::ws::Codec::new().max_size(frame_bytes);
     let frames = WebsocketContext::with_codec(actor, guarded, codec);
-    Ok(response.streaming(PacedBody::new(frames, number, backlog, shared)))
+    let body = PacedBody::new(frames, number, backlog, shared.clone(), shared.metrics.ws_connections());
+    Ok(response.streaming(body))
 }
 
 /// The way to the actor, for the others.

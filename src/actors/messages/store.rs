@@ -3,6 +3,7 @@
 use actix::Message;
 use tokio::sync::oneshot;
 
+use crate::actors::handle::Permit;
 use crate::actors::reply::Reply;
 use crate::actors::store::Completion;
 use crate::domain::{CursorUpdate, GroupName, NewEvent, TopicName};
@@ -16,6 +17,8 @@ pub struct AppendEvents {
     pub topic: TopicName,
     /// The appends, in order, each with who gets [`super::AppendsDone`].
     pub appends: Vec<(Vec<NewEvent>, Completion)>,
+    /// Their place in what the topic may have waiting.
+    pub share: Permit,
 }
 
 /// One publish within an append.

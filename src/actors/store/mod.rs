@@ -5,8 +5,8 @@
 //! is over, clients are told so at once, and nothing new is taken until the store comes back.
 
 mod completion;
+mod queue;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 pub use self::completion::Completion;
 pub(crate) use self::completion::store_unavailable;
+use self::queue::Queue;
 use super::handle::{Admitted, Bounds, Gate, Handle, Permit};
 use super::messages::{AppendEvents, Flush, Perform, SaveCursors};
 use super::supervision::{Faults, Supervision};
@@ -30,9 +31,11 @@ const BOUNDS: Bounds = Bounds {
     messages: 65_536,
     bytes: 64 << 20,
 };
-/// A commit takes no more than this at once, so that one large one does not hold up the rest.
-const COMMIT_WRITES_MAX: usize = 4_096;
-const COMMIT_BYTES_MAX: usize = 16 << 20;
+/// How much of that one topic may have waiting: a flooded one leaves room for others.
+pub(super) const TOPIC_SHARE: Bounds = Bounds {
+    messages: BOUNDS.messages / 4,
+    bytes: BOUNDS.bytes / 4,
+};
 /// How long a commit may take before its clients are told that the store is unavailable.
 pub const COMMIT_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -44,8 +47,8 @@ struct Pending {
     write: Write,
     bytes: usize,
     completion: Completion,
-    /// Keeps the place behind the gate taken until the write is in a commit's hands.
-    _permit: Option<Arc<Permit>>,
+    /// Keep the places behind the gates taken until the write is in a commit's hands: the store's, and its topic's share.
+    _permits: Option<Arc<[Permit]>>,
 }
 
 /// The only writer. See the [module](self).
@@ -55,7 +58,7 @@ pub struct StoreActor {
     metrics: Metrics,
     supervision: Arc<Supervision>,
     faults: Faults,
-    queue: VecDeque<Pending>,
+    queue: Queue,
     /// The running commit's completions, in the order of its writes.
     in_flight: Option<Vec<Completion>>,
     /// When the running commit is over its deadline.
@@ -84,7 +87,7 @@ impl StoreActor {
             metrics,
             supervision,
             faults,
-            queue: VecDeque::new(),
+            queue: Queue::default(),
             in_flight: None,
             deadline: None,
             stalled,
@@ -98,7 +101,7 @@ impl StoreActor {
             pending.completion.finish(Err(stalled_error()));
             return;
         }
-        self.queue.push_back(pending);
+        self.queue.push(pending);
     }
 
     /// Starts a commit with what waits, unless one runs.
@@ -112,18 +115,14 @@ impl StoreActor {
             }
             return;
         }
-        let (mut writes, mut completions, mut bytes, mut events) = (Vec::new(), Vec::new(), 0, 0);
-        while let Some(pending) = self.queue.pop_front() {
-            bytes += pending.bytes;
+        let (mut writes, mut completions, mut events) = (Vec::new(), Vec::new(), 0);
+        for pending in self.queue.next_commit() {
             events += match &pending.write {
                 Write::Append { events, .. } => events.len(),
                 _ => 0,
             };
             writes.push(pending.write);
             completions.push(pending.completion);
-            if writes.len() >= COMMIT_WRITES_MAX || bytes >= COMMIT_BYTES_MAX {
-                break;
-            }
         }
         self.in_flight = Some(completions);
         let began = Instant::now();
@@ -166,7 +165,7 @@ impl StoreActor {
         );
         self.stalled.store(true, Ordering::Relaxed);
         self.in_flight.iter_mut().flatten().for_each(Completion::stalled);
-        for pending in self.queue.drain(..) {
+        for pending in self.queue.drain() {
             pending.completion.finish(Err(stalled_error()));
         }
     }
@@ -194,8 +193,8 @@ impl Handler<Admitted<AppendEvents>> for StoreActor {
 
     fn handle(&mut self, admitted: Admitted<AppendEvents>, ctx: &mut Context<Self>) {
         self.faults.at("store.append");
-        let AppendEvents { topic, appends } = admitted.message;
-        let permit = Arc::new(admitted.permit);
+        let AppendEvents { topic, appends, share } = admitted.message;
+        let permits: Arc<[Permit]> = Arc::new([admitted.permit, share]);
         for (events, completion) in appends {
             self.enqueue(Pending {
                 bytes: events.iter().map(NewEvent::size).sum(),
@@ -204,7 +203,7 @@ impl Handler<Admitted<AppendEvents>> for StoreActor {
                     events,
                 },
                 completion,
-                _permit: Some(permit.clone()),
+                _permits: Some(permits.clone()),
             });
         }
         self.commit_next(ctx);
@@ -234,7 +233,7 @@ impl Handler<SaveCursors> for StoreActor {
                 dead_letters,
             },
             completion: done,
-            _permit: None,
+            _permits: None,
         });
         self.commit_next(ctx);
     }
@@ -249,7 +248,7 @@ impl Handler<Admitted<Perform>> for StoreActor {
             bytes: 0,
             write,
             completion: Completion::caller(result),
-            _permit: Some(Arc::new(admitted.permit)),
+            _permits: Some(Arc::new([admitted.permit])),
         });
         self.commit_next(ctx);
     }

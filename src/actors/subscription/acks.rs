@@ -52,12 +52,17 @@ impl Handler<Admitted<Ack>> for SubscriptionActor {
             message: Ack { ids, reply },
             permit,
         } = admitted;
+        let now_ms = self.now_ms();
         let Some((group, _)) = &mut self.state else { return };
         let before = ids.len();
-        let unknown: Vec<Box<str>> = ids
-            .into_iter()
-            .filter(|id| matches!(group.ack(id), AckOutcome::Lookup))
-            .collect();
+        let mut unknown: Vec<Box<str>> = Vec::new();
+        for id in ids {
+            let came_ms = group.came_ms(&id);
+            match group.ack(&id) {
+                AckOutcome::Lookup => unknown.push(id),
+                AckOutcome::Done => self.shared.metrics.delivered_and_acked(came_ms, now_ms),
+            }
+        }
         self.metrics.acked.inc_by((before - unknown.len()) as u64);
         if unknown.is_empty() {
             self.waiting.push(reply);
@@ -143,13 +148,17 @@ impl SubscriptionActor {
 
     /// Acks that waited for the group to look at their events.
     pub(super) fn settle_deferred(&mut self) {
+        let now_ms = self.now_ms();
         let Some((group, _)) = &mut self.state else { return };
         let read = group.read_position();
         for ack in self
             .deferred
             .extract_if(.., |ack| ack.seqs.last().is_none_or(|last| *last <= read))
         {
-            ack.seqs.iter().for_each(|seq| group.ack_seq(*seq));
+            for seq in &ack.seqs {
+                self.shared.metrics.delivered_and_acked(group.came_ms_of(*seq), now_ms);
+                group.ack_seq(*seq);
+            }
             self.metrics.acked.inc_by(ack.seqs.len() as u64);
             self.waiting.push(ack.reply);
         }
@@ -165,10 +174,14 @@ impl Handler<AutoAck> for SubscriptionActor {
 
     fn handle(&mut self, message: AutoAck, ctx: &mut Context<Self>) {
         self.breathe(ctx);
+        let now_ms = self.now_ms();
         if let Some((group, claim)) = &mut self.state
             && claim.seeks == message.seeks
         {
-            message.seqs.iter().for_each(|seq| group.ack_seq(*seq));
+            for seq in &message.seqs {
+                self.shared.metrics.delivered_and_acked(group.came_ms_of(*seq), now_ms);
+                group.ack_seq(*seq);
+            }
             self.metrics.acked.inc_by(message.seqs.len() as u64);
         }
         self.pump(ctx);

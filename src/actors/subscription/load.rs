@@ -32,6 +32,7 @@ impl SubscriptionActor {
             Ok(loaded) => {
                 if let Some(loaded) = loaded {
                     actor.adopt(loaded);
+                    actor.inherit();
                 }
                 actor.pump(ctx);
             }

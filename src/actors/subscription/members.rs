@@ -91,6 +91,9 @@ impl SubscriptionActor {
             return;
         };
         group.join(join.member, join.settings);
+        if self.awaited.remove(&join.member).is_some() {
+            group.set_paused(join.member, false);
+        }
         let member = Member {
             connection: join.connection,
             auto_ack: join.settings.auto_ack,
@@ -102,6 +105,7 @@ impl SubscriptionActor {
 
     pub(super) fn remove_member(&mut self, member: MemberId, departure: Departure) {
         let now_ms = self.now_ms();
+        self.awaited.remove(&member);
         if self.members.remove(&member).is_some()
             && let Some((group, _)) = &mut self.state
         {

@@ -4,6 +4,7 @@
 mod acks;
 mod admin;
 mod dead_letter;
+mod estate;
 mod inspect;
 mod load;
 mod members;
@@ -20,6 +21,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use self::acks::{DeferredAck, UnresolvedAck};
+pub use self::estate::Estates;
 pub use self::inspect::{GroupView, MemberView, Trouble};
 use super::connection::ConnectionHandle;
 use super::handle::{Bounds, Gate, Handle};
@@ -28,7 +30,7 @@ use super::meter::Meter;
 use super::reply::Reply;
 use super::shared::Shared;
 use super::topic::{SLICE, Tail, TopicActor};
-use crate::domain::group::{Departure, Group, MemberId};
+use crate::domain::group::{Delivery, Group, MemberId};
 use crate::domain::{GroupName, TopicName};
 use crate::store::Pause;
 use crate::telemetry::GroupMetrics;
@@ -44,6 +46,7 @@ const IDLE: Duration = Duration::from_secs(30);
 const SWEEP: Duration = Duration::from_secs(5);
 
 /// A member, as far as the rules do not know it.
+#[derive(Clone)]
 struct Member {
     connection: ConnectionHandle,
     auto_ack: bool,
@@ -72,6 +75,10 @@ pub struct SubscriptionActor {
     /// Set while the whole group is paused.
     paused: Option<Pause>,
     members: HashMap<MemberId, Member>,
+    /// Members of its predecessor that have yet to join again, and until when they may.
+    awaited: HashMap<MemberId, Instant>,
+    /// Deliveries that are not with their connections yet.
+    handing_over: Vec<(MemberId, Vec<Delivery>)>,
     /// Members for which room was taken in this turn.
     roomy: Vec<MemberId>,
     /// Requests that are answered with the next save.
@@ -125,6 +132,8 @@ impl SubscriptionActor {
             state: None,
             paused: None,
             members: HashMap::new(),
+            awaited: HashMap::new(),
+            handing_over: Vec::new(),
             roomy: Vec::new(),
             waiting: Vec::new(),
             saving: None,
@@ -159,15 +168,8 @@ impl SubscriptionActor {
 
     /// Members whose connections are gone without a word leave; a group without members asks to go.
     fn sweep(&mut self, ctx: &mut Context<Self>) {
-        let gone: Vec<MemberId> = self
-            .members
-            .iter()
-            .filter(|(_, member)| !member.connection.is_open())
-            .map(|(id, _)| *id)
-            .collect();
-        for member in gone {
-            self.remove_member(member, Departure::Counted);
-        }
+        self.dismiss_the_gone();
+        self.dismiss_the_missing();
         self.pump(ctx);
         let clean = self.saving.is_none() && self.waiting.is_empty() && self.deferred.is_empty() && !self.looking_up;
         let dirty = self.state.as_ref().is_some_and(|(group, _)| group.is_dirty());
@@ -179,6 +181,7 @@ impl SubscriptionActor {
     /// The group ends without its doing: its members subscribe anew, to the actor that follows.
     fn lose_members(&mut self) {
         self.gate.close();
+        self.bequeath();
         for (member, entry) in self.members.drain() {
             entry.connection.feed_lost(FeedLost { member, position: None });
         }

@@ -168,7 +168,8 @@ impl SubscriptionActor {
         for delivery in deliveries {
             by_member.entry(delivery.member).or_default().push(delivery);
         }
-        for (id, deliveries) in by_member {
+        self.handing_over.extend(by_member);
+        while let Some((id, deliveries)) = self.handing_over.pop() {
             let Some(member) = self.members.get(&id).filter(|member| member.connection.is_open()) else {
                 // What was to be handed to a closed connection never reached a socket.
                 self.remove_member(id, Departure::Uncounted);

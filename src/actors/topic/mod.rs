@@ -25,7 +25,9 @@ use super::messages::{Drain, DrainGroups, EventsAppended, GroupIdle, LogTrimmed,
 use super::meter::Meter;
 use super::registry::Absent;
 use super::shared::Shared;
+use super::store::TOPIC_SHARE;
 use super::subscription::SubscriptionActor;
+use crate::config::Limit;
 use crate::domain::group::MemberId;
 use crate::domain::{Event, GroupName, TopicName};
 use crate::store::{StoreError, TopicState};
@@ -60,6 +62,8 @@ pub struct TopicActor {
     handle: Option<Handle<TopicActor>>,
     gate: Arc<Gate>,
     limiter: Limiter,
+    /// What the limiter was made of, and of which version of the configuration.
+    limit: (u64, Limit),
     tail: Arc<Tail>,
     groups: HashMap<GroupName, RunningGroup>,
     feeds: HashMap<MemberId, Feed>,
@@ -70,7 +74,10 @@ pub struct TopicActor {
     /// Whether the topic was deleted in this actor's life: then what others say of its end may be of the time before.
     was_deleted: bool,
     used: Instant,
+    /// Messages since it last let others have their turn.
     handled: u32,
+    /// What it may have waiting at the store.
+    store_share: Arc<Gate>,
 }
 
 impl TopicActor {
@@ -84,9 +91,11 @@ impl TopicActor {
         let gate = Gate::new(BOUNDS);
         let inner = gate.clone();
         let addr = TopicActor::start_in_arbiter(arbiter, move |_| {
-            let limit = shared.config.topic_limit(&name);
+            let version = shared.live.version();
+            let limit = shared.live.topic_limit(&name);
             TopicActor {
                 limiter: Limiter::new(&limit, shared.clock.clone()),
+                limit: (version, limit),
                 metrics: None,
                 absent: None,
                 name,
@@ -102,6 +111,7 @@ impl TopicActor {
                 was_deleted: false,
                 used: Instant::now(),
                 handled: 0,
+                store_share: Gate::new(TOPIC_SHARE),
             }
         });
         Handle::new(addr, gate)
@@ -127,7 +137,8 @@ impl TopicActor {
     fn breathe(&mut self, ctx: &mut Context<Self>) {
         self.used = Instant::now();
         self.handled += 1;
-        if self.handled.is_multiple_of(SLICE) {
+        if self.handled >= SLICE {
+            self.handled = 0;
             ctx.wait(tokio::task::yield_now().into_actor(self));
         }
     }

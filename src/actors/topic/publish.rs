@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::TopicActor;
 use crate::actors::handle::Admitted;
-use crate::actors::limiter::{Denied, retry_after_ms};
+use crate::actors::limiter::{Denied, Limiter, retry_after_ms};
 use crate::actors::messages::{AppendEvents, AppendPart, AppendsDone, Publish, PublishRequest};
 use crate::actors::reply::{Outcome, ReplyBatch};
 use crate::actors::store::{Completion, store_unavailable};
@@ -17,6 +17,9 @@ use crate::store::{Appended, Refused};
 
 /// Publishes that can only succeed or fail together with their topic share an append up to this size.
 const SHARED_APPEND_BYTES: usize = 256 << 10;
+
+/// So many publishes in one message take about as long as a message on its own.
+const PUBLISHES_LIKE_A_MESSAGE: u32 = 8;
 
 impl Handler<Admitted<Publish>> for TopicActor {
     type Result = ();
@@ -32,11 +35,14 @@ impl Handler<Admitted<Publish>> for TopicActor {
 
 impl TopicActor {
     pub(super) fn publish(&mut self, admitted: Admitted<Publish>) {
+        self.renew_limit();
         let now = Instant::now();
         let mut refused = ReplyBatch::default();
         let mut appends: Vec<(Vec<NewEvent>, Vec<AppendPart>)> = Vec::new();
         let (mut bytes, mut open_bytes) = (0, usize::MAX);
-        for request in admitted.into_inner().0 {
+        let requests = admitted.into_inner().0;
+        self.handled += u32::try_from(requests.len()).unwrap_or(u32::MAX) / PUBLISHES_LIKE_A_MESSAGE;
+        for request in requests {
             let PublishRequest { drafts, batch, reply } = request;
             if let Err(failure) = self.take_tokens(drafts.len()) {
                 refused.push(reply, Err(failure));
@@ -79,6 +85,19 @@ impl TopicActor {
         self.append(appends, bytes);
     }
 
+    /// Takes a limit over that was changed; one that was not keeps its tokens.
+    fn renew_limit(&mut self) {
+        let version = self.shared.live.version();
+        if version == self.limit.0 {
+            return;
+        }
+        let limit = self.shared.live.topic_limit(&self.name);
+        if limit != self.limit.1 {
+            self.limiter = Limiter::new(&limit, self.shared.clock.clone());
+        }
+        self.limit = (version, limit);
+    }
+
     fn take_tokens(&self, events: usize) -> Result<(), Failure> {
         let count = u32::try_from(events).unwrap_or(u32::MAX);
         self.limiter.take(count).map_err(|denied| match denied {
@@ -94,26 +113,23 @@ impl TopicActor {
         let Some(owner) = self.handle.clone().filter(|_| !appends.is_empty()) else {
             return;
         };
+        let Ok(share) = self.store_share.enter(bytes) else {
+            let parts = appends.into_iter().flat_map(|(_, parts)| parts);
+            return overloaded(parts, "too much waits to be written to this topic");
+        };
         let count = appends.len();
         let with_owner = |(events, parts)| (events, Completion::append(owner.clone(), parts));
         let message = AppendEvents {
             topic: self.name.clone(),
             appends: appends.into_iter().map(with_owner).collect(),
+            share,
         };
         match self.shared.writer.offer(message, bytes) {
             Ok(()) => self.appends += count,
             Err((_, message)) => {
-                let mut answers = ReplyBatch::default();
-                for reply in message
-                    .appends
-                    .into_iter()
-                    .flat_map(|(_, completion)| completion.take_back())
-                    .filter_map(|part| part.reply)
-                {
-                    let msg = "too much waits to be written to the store";
-                    answers.push(reply, Err(Failure::new(ErrorCode::Overloaded, msg).retry_after(100)));
-                }
-                answers.flush();
+                let appends = message.appends.into_iter();
+                let parts = appends.flat_map(|(_, completion)| completion.take_back());
+                overloaded(parts, "too much waits to be written to the store");
             }
         }
     }
@@ -195,6 +211,14 @@ impl Handler<AppendsDone> for TopicActor {
 pub(crate) fn over_capacity(whose: &str, capacity: u32) -> Failure {
     let msg = format!("events: {whose} rate limit takes at most {capacity} at once (the bucket's capacity)");
     Failure::new(ErrorCode::BadRequest, msg)
+}
+
+fn overloaded(parts: impl Iterator<Item = AppendPart>, msg: &'static str) {
+    let mut answers = ReplyBatch::default();
+    for reply in parts.filter_map(|part| part.reply) {
+        answers.push(reply, Err(Failure::new(ErrorCode::Overloaded, msg).retry_after(100)));
+    }
+    answers.flush();
 }
 
 fn published(appended: &[Appended], given: Vec<Box<str>>, batch: bool) -> Answer {

@@ -42,7 +42,7 @@ pub(super) struct SubscribeArgs {
     client: ClientArgs,
 }
 
-fn parse_from(text: &str) -> Result<StartFrom, String> {
+pub(super) fn parse_from(text: &str) -> Result<StartFrom, String> {
     match text.split_once(':') {
         None if text == "earliest" => Ok(StartFrom::Earliest),
         None if text == "latest" => Ok(StartFrom::Latest),

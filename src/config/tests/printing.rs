@@ -76,3 +76,55 @@ fn a_files_strange_name_keeps_the_listing_valid() {
     let printed = load(&sources).unwrap().origins.to_toml();
     assert!(toml::from_str::<toml::Table>(&printed).is_ok(), "{printed}");
 }
+
+#[test]
+fn what_changed_is_told_with_what_needs_a_restart() {
+    let before = loaded(
+        r#"
+        limits.connection = { capacity = 5, refill_per_sec = 1 }
+        auth = { mode = "token", token = "one" }
+        [[topic]]
+        name = "a"
+        retention = { count = 5 }
+        durability = "os"
+        "#,
+    );
+    let after = loaded(
+        r#"
+        limits.connection = { capacity = 6, refill_per_sec = 1 }
+        auth = { mode = "token", token = "two" }
+        store.sweep_interval = "20s"
+        log.level = "debug"
+        [[topic]]
+        name = "b"
+        limit = "off"
+        [[topic]]
+        name = "a"
+        retention = { count = 7 }
+        durability = "fsync"
+        "#,
+    );
+    let changes = before.origins.changes_to(&after.origins);
+    let told: Vec<String> = changes
+        .iter()
+        .map(|change| {
+            let text = |value: &Option<String>| value.clone().unwrap_or("-".to_owned());
+            let how = if change.needs_restart { "restart" } else { "now" };
+            format!("{} {} {} {how}", change.key, text(&change.from), text(&change.to))
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "limits.connection.capacity 5 6 now",
+            "log.level - \"debug\" now",
+            "store.sweep_interval \"10s\" \"20s\" restart",
+            "topic[\"a\"].durability \"os\" \"fsync\" restart",
+            "topic[\"a\"].retention.count 5 7 now",
+            "topic[\"b\"].limit - \"off\" now",
+            "topic[\"b\"].name - \"b\" now",
+        ],
+        "and no secret"
+    );
+    assert!(after.origins.changes_to(&after.origins).is_empty());
+}

@@ -86,6 +86,16 @@ impl Group {
         }
     }
 
+    /// When an event of the window came, by its id.
+    pub fn came_ms(&self, id: &str) -> Option<u64> {
+        self.came_ms_of(self.window.seq_of(id)?)
+    }
+
+    /// When an event of the window came, by its seq.
+    pub fn came_ms_of(&self, seq: u64) -> Option<u64> {
+        Some(self.window.get(seq)?.at)
+    }
+
     /// Acks an event of the window by its seq; no effect on one that is not (or not any more) in it.
     pub fn ack_seq(&mut self, seq: u64) {
         self.settle(seq);
@@ -121,13 +131,6 @@ impl Group {
         self.window
             .update(seq, |entry| entry.state = State::Leased { member, until_ms })?;
         Some(length)
-    }
-
-    /// Takes back a delivery that could not be handed over: it does not count.
-    pub fn give_back(&mut self, member: MemberId, seq: u64) {
-        if self.window.get(seq).is_some_and(|entry| entry.is_with(member)) {
-            self.make_ready(seq);
-        }
     }
 
     /// Does what is due: leases that are over end as failed, what waited long enough is ready.

@@ -9,6 +9,7 @@
 mod changes;
 mod delivery;
 mod entry;
+mod estate;
 mod members;
 mod progress;
 mod reading;
@@ -23,12 +24,14 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use estate::Estate;
 pub use snapshot::{BlockedKey, MemberSnapshot, Snapshot, Unacked, UnackedState};
 pub use types::{AckOutcome, Changes, DeadLetter, Delivery, Departure, MemberId, ReadPlan, Stats, Want};
 
 use super::{GroupSettings, MemberSettings, PartitionCursor, Retry};
 use changes::Unsaved;
 use entry::State;
+use estate::Held;
 use members::Members;
 use progress::Progress;
 use window::{Limits, Window};
@@ -49,6 +52,8 @@ pub struct Group {
     read_goal: u64,
     /// Retries of an earlier life whose events were not read again yet.
     stored_retries: BTreeMap<u64, Retry>,
+    /// Leases of an earlier life whose events were not read again yet.
+    inherited: BTreeMap<u64, Held>,
     /// Seqs whose bodies are being read.
     loading: BTreeSet<u64>,
     unsaved: Unsaved,
@@ -87,6 +92,7 @@ impl Group {
             read_position: 0,
             read_goal: 0,
             stored_retries: retries.into_iter().map(|retry| (retry.seq, retry)).collect(),
+            inherited: BTreeMap::new(),
             loading: BTreeSet::new(),
             unsaved: Unsaved::default(),
             saving: None,
@@ -132,6 +138,7 @@ impl Group {
 
     /// Removes a member; what it held goes back.
     pub fn leave(&mut self, member: MemberId, how: Departure, now_ms: u64) {
+        self.disinherit(member);
         for seq in self.members.leave(member) {
             match how {
                 Departure::Counted => self.end_by_departure(seq, now_ms),
@@ -178,6 +185,7 @@ impl Group {
         self.settings.filter_since = 0;
         self.window = Window::new(self.limits, self.settings.ordered);
         self.stored_retries.clear();
+        self.inherited.clear();
         self.read_goal = 0;
         self.unsaved = Unsaved::default();
         self.saving = self.saving.take().map(|_| Unsaved::default());

@@ -81,6 +81,7 @@ impl Group {
         }
         self.move_to(upto);
         self.forget_retries_read_past();
+        self.forget_inherited_read_past();
     }
 
     /// Moves the read position over seqs that hold nothing, within the window.
@@ -100,6 +101,7 @@ impl Group {
         // What was delivered before belongs to the group, whatever the filter says now.
         let left_out = !was_acked
             && retry.is_none()
+            && !self.inherited.contains_key(&seq)
             && seq > self.settings.filter_since
             && self
                 .settings
@@ -115,6 +117,7 @@ impl Group {
             }
         } else {
             self.window.insert(seq, Entry::new(event, retry));
+            self.hold_again(seq);
         }
     }
 
@@ -226,6 +229,7 @@ impl Group {
         }
         self.move_to(first.saturating_sub(1));
         self.forget_retries_read_past();
+        self.forget_inherited_read_past();
         expired
     }
 

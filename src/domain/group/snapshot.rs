@@ -112,7 +112,7 @@ impl Group {
     pub fn lag(&self, tail: u64) -> u64 {
         if self.read_position >= tail {
             // What is not in the window is settled, also where the log lost the last events of a partition.
-            return self.window.len() as u64 + self.unsaved_dead().count() as u64;
+            return self.window.len() as u64;
         }
         tail.saturating_sub(self.settled())
     }

@@ -141,7 +141,7 @@ async fn facts(
             },
         }
     });
-    let age_ms = shared.config.topic_settings(topic).retention.age_ms;
+    let age_ms = shared.live.retention(topic).age_ms;
     let mut facts = Facts {
         lag: place.lag,
         oldest_expires_ms: oldest
@@ -186,7 +186,7 @@ fn unknown(shared: &Shared, topic: &TopicName, group: &GroupName) -> Facts {
         retry_due_ms: None,
         blocked_key: None,
         max_attempts: 0,
-        bucket: match shared.config.limits.push {
+        bucket: match shared.live.limits().push {
             PushLimit::Shared => "limits.connection",
             PushLimit::Own(_) => "limits.push",
         },

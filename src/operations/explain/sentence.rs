@@ -18,36 +18,36 @@ pub(super) fn of(facts: &Facts, state: State, next: Moment, events: u64, zero_la
             let pause = facts.paused.as_ref();
             let by = pause.map_or("somebody", |pause| &*pause.by);
             let since = pause.map_or(now, |pause| pause.since_ms);
-            format!("Paused by {by} since {}: {} wait", moment(since), count(events))
+            format!("Paused by {by} since {}: {}", moment(since), wait(events))
         }
-        State::NoMembers => format!("No members are connected: {} wait{}", count(events), oldest(facts)),
+        State::NoMembers => format!("No members are connected: {}{}", wait(events), oldest(facts)),
         State::MembersPaused => {
             let members = facts.members.len();
-            format!("All {members} members asked for a pause: {} wait", count(events))
+            format!("All {members} members asked for a pause: {}", wait(events))
         }
         State::MaxInFlight => format!(
-            "All members hold as many events as they may ({}): {} are not acked",
+            "All members hold as many events as they may ({}): {} not acked",
             named(facts, holds),
-            count(events)
+            are(events)
         ),
         State::WindowFull => format!(
-            "The window is full: {} are not acked, and the group looks no further before {}",
-            count(events),
+            "The window is full: {} not acked, and the group looks no further before {}",
+            are(events),
             facts.oldest.as_ref().map_or_else(String::new, |event| {
                 format!("{} is ({})", name(event), standing(event, facts))
             })
         ),
         State::WaitingForToken => format!(
-            "Pushes wait for a token of {} ({}): {} wait",
+            "Pushes wait for a token of {} ({}): {}",
             facts.bucket,
             named(facts, |member, _| {
                 let wait = member.token_at_ms.map_or(0, |at| at.saturating_sub(now));
                 format!("the next one comes in {}", span(wait))
             }),
-            count(events)
+            wait(events)
         ),
         State::NotReading => format!(
-            "The client does not read ({}): {} wait",
+            "The client does not read ({}): {}",
             named(facts, |member, now| {
                 let since = member.blocked_since_ms.map_or(0, |since| now.saturating_sub(since));
                 let (bytes, held) = (member.waiting_bytes, member.rules.held);
@@ -56,38 +56,30 @@ pub(super) fn of(facts: &Facts, state: State, next: Moment, events: u64, zero_la
                     span(since)
                 )
             }),
-            count(events)
+            wait(events)
         ),
         State::KeyBlocked => match &facts.blocked_key {
             Some(key) => format!(
-                "{} of the key {:?} wait for {} ({})",
-                count(events),
+                "{} of the key {:?} behind {} ({})",
+                are(events),
                 key.key,
                 name(&key.behind),
                 standing(&key.behind, facts)
             ),
-            None => format!("{} wait for earlier ones of their keys", count(events)),
+            None => format!("{} for earlier ones of their keys", wait(events)),
         },
         State::BackOff => format!(
-            "{} failed and wait for their next delivery{}",
-            count(events),
+            "{} for the next delivery after a failure{}",
+            wait(events),
             oldest(facts)
         ),
-        State::InFlight => format!(
-            "{} are with members and not acked ({})",
-            count(events),
-            named(facts, holds)
-        ),
+        State::InFlight => format!("{} with members and not acked ({})", are(events), named(facts, holds)),
         State::StoreUnavailable => {
             let why = facts.store.as_ref().map_or("", |trouble| &trouble.why);
             let since = facts.store.as_ref().map_or(now, |trouble| trouble.since_ms);
-            format!(
-                "The store fails since {} ({why}): {} wait",
-                moment(since),
-                count(events)
-            )
+            format!("The store fails since {} ({why}): {}", moment(since), wait(events))
         }
-        State::Delivering => format!("Nothing holds it up: {} are about to be delivered", count(events)),
+        State::Delivering => format!("Nothing holds it up: {} about to be delivered", are(events)),
     };
     format!("{why}. {}.", outlook(facts, next))
 }
@@ -212,6 +204,22 @@ fn count(events: u64) -> String {
     match events {
         1 => "1 event".to_owned(),
         _ => format!("{events} events"),
+    }
+}
+
+/// How many wait.
+fn wait(events: u64) -> String {
+    match events {
+        1 => "1 event waits".to_owned(),
+        _ => format!("{events} events wait"),
+    }
+}
+
+/// How many are something.
+fn are(events: u64) -> String {
+    match events {
+        1 => "1 event is".to_owned(),
+        _ => format!("{events} events are"),
     }
 }
 

@@ -6,6 +6,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::super::caller::Caller;
 use super::super::refusal::{Problem, Refusal};
+use super::body::Body;
 use super::params::Start;
 use super::topics::Done;
 use super::{FromParams, InPath, Params, Query};
@@ -367,10 +368,10 @@ pub(super) async fn seek(
     caller: Caller,
     InPath(path): InPath<GroupPath>,
     shared: web::Data<Shared>,
-    body: web::Bytes,
+    Body(body): Body,
 ) -> Result<HttpResponse, Refusal> {
     caller.may(Action::Admin, &path.topic)?;
-    let mut params = Params::of_json(&body).map_err(Refusal)?;
+    let mut params = Params::of_json(body.as_bytes()).map_err(Refusal)?;
     let start = params
         .start(&["earliest", "latest", "ts", "afterId"])
         .map_err(Refusal)?;

@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpResponse, get, web};
+use actix_web::http::header::ACCEPT;
+use actix_web::{HttpRequest, HttpResponse, get, web};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -12,7 +13,8 @@ use super::super::caller::Caller;
 use super::super::refusal::{Problem, Refusal, error, going_down};
 use crate::actors::shared::Shared;
 use crate::actors::store::STORE;
-use crate::telemetry::METRICS_CONTENT_TYPE;
+use crate::operations::refresh_gauges;
+use crate::telemetry::{METRICS_CONTENT_TYPE, PLAIN_METRICS_CONTENT_TYPE};
 
 /// How long the store may take to say that it is there.
 const READY_DEADLINE: Duration = Duration::from_secs(2);
@@ -67,16 +69,24 @@ pub(super) async fn readyz(shared: web::Data<Shared>) -> HttpResponse {
     }
 }
 
-/// The gateway's figures, for Prometheus.
+/// The gateway's figures, for Prometheus; as OpenMetrics where `Accept` names it.
 #[utoipa::path(
     tag = "gateway",
     security(("bearer" = ["metrics"])),
-    responses((status = 200, description = "the figures", body = String, content_type = "application/openmetrics-text"))
+    responses((status = 200, description = "the figures", body = String, content_type = "text/plain"))
 )]
 #[get("/metrics")]
-pub(super) async fn metrics(caller: Caller, shared: web::Data<Shared>) -> Result<HttpResponse, Refusal> {
+pub(super) async fn metrics(
+    caller: Caller,
+    request: HttpRequest,
+    shared: web::Data<Shared>,
+) -> Result<HttpResponse, Refusal> {
     caller.identity.check_metrics().map_err(Refusal)?;
-    Ok(HttpResponse::Ok()
-        .content_type(METRICS_CONTENT_TYPE)
-        .body(shared.metrics.encode()))
+    refresh_gauges(&shared).await;
+    let accept = request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    let (kind, figures) = match accept.is_some_and(|accept| accept.contains("application/openmetrics-text")) {
+        true => (METRICS_CONTENT_TYPE, shared.metrics.encode()),
+        false => (PLAIN_METRICS_CONTENT_TYPE, shared.metrics.encode_plain()),
+    };
+    Ok(HttpResponse::Ok().content_type(kind).body(figures))
 }

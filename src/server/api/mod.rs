@@ -10,12 +10,17 @@
 //! - its errors are [`Refusal`](super::refusal::Refusal)s. Those that every path can give are described in one place
 //!   ([`describe`]).
 
+mod body;
+mod dead_letters;
 mod describe;
+mod events;
 mod explain;
+mod export;
 mod groups;
 mod health;
 mod latest;
 mod params;
+mod publish;
 mod replay;
 mod surface;
 mod topics;
@@ -23,14 +28,17 @@ mod websocket;
 
 use utoipa_actix_web::service_config::ServiceConfig;
 
-#[allow(unused_imports, reason = "for the paths that are to come")]
+pub(crate) use self::export::{EXPORT_FIRST_SEQ, EXPORT_LAST_SEQ};
 pub(super) use self::params::{FromParams, InPath, Params, Query};
+pub(super) use self::publish::CallerBuckets;
 pub(super) use self::surface::{Surfaces, nothing_here, only_what_is_served_here};
 
 /// All paths of the gateway's port.
 pub(super) fn gateway(paths: &mut ServiceConfig<'_>) {
     history(paths);
     paths
+        .service(publish::publish)
+        .service(events::events)
         .service(websocket::ws)
         .service(websocket::root)
         .service(topics::topics)
@@ -43,6 +51,7 @@ pub(super) fn gateway(paths: &mut ServiceConfig<'_>) {
         .service(groups::seek)
         .service(groups::delete_group)
         .service(explain::explain)
+        .service(dead_letters::replay_dead_letters)
         .service(latest::latest_by_key)
         .service(health::readyz)
         .service(health::metrics);
@@ -52,6 +61,7 @@ pub(super) fn gateway(paths: &mut ServiceConfig<'_>) {
 pub(super) fn history(paths: &mut ServiceConfig<'_>) {
     paths
         .service(replay::replay)
+        .service(export::export)
         .service(health::healthz)
         .service(surface::openapi);
 }

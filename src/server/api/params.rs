@@ -1,5 +1,4 @@
 //! Parameters of a path: read one by one, so that every error names its parameter and what was expected.
-#![allow(dead_code, reason = "for the paths that are to come")]
 
 use std::future::{Ready, ready};
 use std::ops::RangeInclusive;

@@ -2,17 +2,17 @@
 
 use actix_web::{HttpResponse, delete, get, web};
 use serde::Serialize;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::super::caller::Caller;
 use super::super::refusal::{Problem, Refusal};
-use super::{FromParams, InPath, Params};
+use super::InPath;
+use super::publish::TopicInPath;
 use crate::actors::shared::Shared;
 use crate::auth::Action;
 use crate::config::Limit;
 use crate::domain::TopicName;
 use crate::operations::{self, TopicReport};
-use crate::protocol::Failure;
 
 /// Nothing more to say.
 #[derive(Serialize, ToSchema)]
@@ -119,27 +119,10 @@ pub(super) async fn topics(caller: Caller, shared: web::Data<Shared>) -> Result<
     Ok(HttpResponse::Ok().json(Topics { topics }))
 }
 
-/// Which topic.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-pub(super) struct TopicPath {
-    /// The topic.
-    #[param(value_type = String, example = "orders")]
-    topic: TopicName,
-}
-
-impl FromParams for TopicPath {
-    fn read(params: &mut Params) -> Result<Self, Failure> {
-        Ok(TopicPath {
-            topic: params.topic("topic")?,
-        })
-    }
-}
-
 /// Deletes a topic with its events and groups. Its dead letters are a topic of their own.
 #[utoipa::path(
     tag = "operations",
-    params(TopicPath),
+    params(TopicInPath),
     security(("bearer" = ["admin"])),
     responses(
         (status = 200, description = "it is gone", body = Done),
@@ -150,11 +133,11 @@ impl FromParams for TopicPath {
 #[delete("/topics/{topic}")]
 pub(super) async fn delete_topic(
     caller: Caller,
-    InPath(path): InPath<TopicPath>,
+    InPath(TopicInPath { topic }): InPath<TopicInPath>,
     shared: web::Data<Shared>,
 ) -> Result<HttpResponse, Refusal> {
-    caller.may(Action::Admin, &path.topic)?;
-    operations::delete_topic(&shared, &path.topic).await.map_err(Refusal)?;
-    tracing::info!(topic = %path.topic, by = %caller.name(), "a topic was deleted over HTTP");
+    caller.may(Action::Admin, &topic)?;
+    operations::delete_topic(&shared, &topic).await.map_err(Refusal)?;
+    tracing::info!(%topic, by = %caller.name(), "a topic was deleted over HTTP");
     Ok(HttpResponse::Ok().json(Done {}))
 }

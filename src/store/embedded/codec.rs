@@ -113,9 +113,16 @@ impl<'a> Decoder<'a> {
     }
 
     pub fn optional(&mut self) -> Option<Option<&'a str>> {
+        match self.optional_bytes()? {
+            Some(bytes) => std::str::from_utf8(bytes).ok().map(Some),
+            None => Some(None),
+        }
+    }
+
+    pub fn optional_bytes(&mut self) -> Option<Option<&'a [u8]>> {
         match self.u8()? {
             0 => Some(None),
-            1 => self.text().map(Some),
+            1 => self.bytes().map(Some),
             _ => None,
         }
     }

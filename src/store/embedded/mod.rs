@@ -50,7 +50,7 @@ use self::staging::Spaces;
 use self::sweep::{Hidden, Sweeper};
 use self::writer::{COMMIT_DEADLINE, Health, Job, Writer, too_slow};
 use super::claims::Claims;
-use super::{CommitResult, GroupState, Store, StoreError, StoreOptions, TopicState, Write};
+use super::{CommitResult, GroupState, LineRange, Lines, Store, StoreError, StoreOptions, TopicState, Write};
 use crate::domain::{Event, GroupName, TopicName};
 
 /// Batches that wait for the writer. There is one committer, so one is enough; a few more cost nothing.
@@ -251,6 +251,10 @@ impl Store for EmbeddedStore {
         self.look_at_topic(topic, Vec::new(), move |view, row| {
             view.read(row, from_seq, max_events, max_bytes)
         })
+    }
+
+    fn read_lines(&self, topic: &TopicName, range: LineRange) -> BoxFuture<'static, Result<Lines, StoreError>> {
+        self.look_at_topic(topic, Lines::default(), move |view, row| view.read_lines(row, &range))
     }
 
     fn read_seqs(&self, topic: &TopicName, seqs: Vec<u64>) -> BoxFuture<'static, Result<Vec<Arc<Event>>, StoreError>> {

@@ -237,6 +237,17 @@ impl EventRow {
         encoder.bytes(&event.json).seal(key)
     }
 
+    /// The `ts` and the JSON alone; `Some(None)` for what stands for a lost event.
+    pub fn decode_json<'a>(decoder: &mut Decoder<'a>) -> Option<Option<(u64, &'a [u8])>> {
+        let (_commit, _bytes_through) = (decoder.u64()?, decoder.u64()?);
+        let (ts, _at) = (decoder.u64()?, decoder.u64()?);
+        let (partition, _ordinal) = (decoder.u32()?, decoder.u64()?);
+        let (_payload_start, _payload_end) = (decoder.u32()?, decoder.u32()?);
+        let (_id, _key) = (decoder.bytes()?, decoder.optional_bytes()?);
+        let json = decoder.bytes()?;
+        Some((partition != LOST).then_some((ts, json)))
+    }
+
     pub fn decode(seq: u64, decoder: &mut Decoder) -> Option<EventRow> {
         let commit = decoder.u64()?;
         let bytes_through = decoder.u64()?;

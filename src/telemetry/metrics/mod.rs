@@ -23,6 +23,9 @@ use prometheus_client::registry::{Metric, Registry};
 
 use crate::domain::{GroupName, TopicName};
 
+/// The media type of [`Metrics::encode_plain`]'s text.
+pub const PLAIN_METRICS_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
 /// The media type of [`Metrics::encode`]'s text.
 pub const METRICS_CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -87,6 +90,8 @@ struct Families {
     connections_cut: Family<ReasonLabels, Counter>,
     auth_failures: Family<ReasonLabels, Counter>,
     ws_connections: Gauge,
+    event_streams: Gauge,
+    exports: Gauge,
     publish_latency: Histogram,
     delivery_latency: Histogram,
     store_commit: Histogram,
@@ -167,6 +172,8 @@ impl Metrics {
             connections_cut: register(r, "connections_cut", "Connections ended by the gateway"),
             auth_failures: register(r, "auth_failures", "Tokens that were refused"),
             ws_connections: register(r, "ws_connections", "Open WebSockets"),
+            event_streams: register(r, "event_streams", "Open streams of server-sent events"),
+            exports: register(r, "exports", "Exports under way"),
             publish_latency: histogram(
                 r,
                 "publish_latency_seconds",
@@ -313,14 +320,27 @@ impl Metrics {
         &self.0.ws_connections
     }
 
+    /// `event_streams`.
+    pub fn event_streams(&self) -> &Gauge {
+        &self.0.event_streams
+    }
+
+    /// `exports`.
+    pub fn exports(&self) -> &Gauge {
+        &self.0.exports
+    }
+
     /// `publish_latency_seconds`: from a publish to its `OK`.
     pub fn publish_took(&self, time: Duration) {
         self.0.publish_latency.observe(time.as_secs_f64());
     }
 
-    /// `delivery_latency_seconds`: from the publish to the ack.
-    pub fn delivery_took(&self, time: Duration) {
-        self.0.delivery_latency.observe(time.as_secs_f64());
+    /// `delivery_latency_seconds`: from the publish to the ack. Not counted where the event was settled before.
+    pub fn delivered_and_acked(&self, came_ms: Option<u64>, now_ms: u64) {
+        if let Some(came_ms) = came_ms {
+            let latency_ms = now_ms.saturating_sub(came_ms);
+            self.0.delivery_latency.observe(latency_ms as f64 / 1_000.0);
+        }
     }
 
     /// `store_commit_seconds` and `store_batch_events`.
@@ -335,6 +355,32 @@ impl Metrics {
         // Writing into memory cannot fail.
         let _ = encode(&mut text, &self.0.registry);
         text
+    }
+
+    /// The same in Prometheus's own older format, which its tools and many scrapers read, of the type
+    /// [`PLAIN_METRICS_CONTENT_TYPE`]. There a counter's whole name has the `_total`.
+    pub fn encode_plain(&self) -> String {
+        let text = self.encode();
+        let counters: HashSet<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
+            .collect();
+        let mut plain = String::with_capacity(text.len());
+        for line in text.lines() {
+            let described = ["# HELP ", "# TYPE "].iter().find_map(|mark| {
+                let (name, rest) = line.strip_prefix(mark)?.split_once(' ')?;
+                Some((mark, name, rest))
+            });
+            match described {
+                Some((mark, name, rest)) => {
+                    let suffix = if counters.contains(name) { "_total" } else { "" };
+                    plain.extend([mark, name, suffix, " ", rest, "\n"]);
+                }
+                None if line.starts_with('#') => {}
+                None => plain.extend([line, "\n"]),
+            }
+        }
+        plain
     }
 
     /// Whether a topic has a label of its own, or would get one.

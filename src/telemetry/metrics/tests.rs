@@ -30,7 +30,7 @@ fn every_figure_has_the_contracts_name() {
     metrics.connection_cut("slow");
     metrics.ws_connections().inc();
     metrics.publish_took(Duration::from_millis(1));
-    metrics.delivery_took(Duration::from_millis(1));
+    metrics.delivered_and_acked(Some(10), 11);
     metrics.commit_took(Duration::from_millis(1), 20);
     let text = metrics.clone().encode();
     for line in [

@@ -45,6 +45,14 @@ impl World {
                 );
             }
         }
+        let (lag, tail) = (self.group.lag(self.model.tail()), self.model.tail());
+        let unacked = items.iter().filter(|item| !item.acked && !item.removed).count() as u64;
+        match self.anything_removed && self.group.read_position() < tail {
+            // What was removed and not looked at may be counted.
+            true => assert!((unacked..=tail).contains(&lag), "{lag}, at least {unacked}"),
+            false => assert_eq!(lag, unacked, "the lag"),
+        }
+        assert_eq!(self.group.snapshot(tail).lag, lag);
         assert!(self.group.unsaved_dead().count() <= 2 * LIMITS.loads);
         if !self.group.is_dirty() && self.saving.is_none() {
             self.check_stored();

@@ -11,7 +11,11 @@ use crate::domain::{Filter, GroupSettings, MemberSettings};
 
 #[derive(Debug, Clone)]
 pub(super) enum Step {
-    Publish { key: u8, tag: bool, filler: usize },
+    Publish {
+        key: u8,
+        tag: bool,
+        filler: usize,
+    },
     Join(u8, MemberSettings),
     Leave(u8, bool),
     Pause(u8, bool),
@@ -27,15 +31,21 @@ pub(super) enum Step {
     AckDelivered(usize),
     Nack(u8, usize, bool, Option<u64>),
     Modack(u8, usize, u64),
-    GiveBack(u8, usize, bool),
+    /// The actor dies, and the next one takes over what its members hold.
+    Bequeath,
     Pass(u64),
     Remove(usize),
     Expire(usize),
     Seek(usize),
     Settings(GroupSettings),
     TakeChanges,
-    AnswerSave { written: bool, told: bool },
-    Restart { written: bool },
+    AnswerSave {
+        written: bool,
+        told: bool,
+    },
+    Restart {
+        written: bool,
+    },
 }
 
 impl World {
@@ -122,18 +132,7 @@ impl World {
                 let found = self.group.modack(id.into(), &item.event.id, extend_ms, now_ms);
                 assert_eq!(found, expected.then_some(length));
             }
-            Step::GiveBack(id, at, by_holder) => {
-                let Some(seq) = self.some_held(at) else {
-                    return;
-                };
-                let item = self.model.item(seq);
-                let id = item
-                    .holder
-                    .filter(|_| by_holder)
-                    .map_or(id.into(), |(holder, _)| holder);
-                item.holder = item.holder.filter(|&(holder, _)| holder != id);
-                self.group.give_back(id, seq);
-            }
+            Step::Bequeath => self.bequeath(),
             Step::Pass(ms) => {
                 self.model.now_ms += ms;
                 self.model.tick();
@@ -253,8 +252,7 @@ pub(super) fn step(removals: bool) -> impl Strategy<Value = Step> {
         5 => (member.clone(), at.clone(), any::<bool>(), delay)
             .prop_map(|(id, at, by_holder, delay)| Step::Nack(id, at, by_holder, delay)),
         1 => (member.clone(), at.clone(), 0_u64..5_000).prop_map(|(id, at, ms)| Step::Modack(id, at, ms)),
-        2 => (member.clone(), at.clone(), any::<bool>())
-            .prop_map(|(id, at, by_holder)| Step::GiveBack(id, at, by_holder)),
+        1 => Just(Step::Bequeath),
         3 => prop_oneof![1_u64..200, 500_u64..3_000].prop_map(Step::Pass),
     ];
     let rare = prop_oneof![

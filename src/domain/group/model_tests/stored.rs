@@ -101,6 +101,36 @@ impl World {
         self.expire(self.first);
     }
 
+    /// The group begins again from what is stored, and goes on with its members and what they hold.
+    pub fn bequeath(&mut self) {
+        // What was not saved is another matter: see `restart`.
+        while self.saving.is_some() || self.group.is_dirty() {
+            self.answer_save(true, true);
+            self.take_changes();
+            self.answer_save(true, true);
+        }
+        let held: Vec<_> = self.model.items.iter().filter(|item| item.is_open()).collect();
+        let held: Vec<_> = held
+            .iter()
+            .filter_map(|item| Some((item.event.seq, item.holder?)))
+            .collect();
+        let estate = self.group.estate(|_| true);
+        let members = std::mem::take(&mut self.model.members);
+        self.restart(false);
+        self.model.members = members;
+        for member in self.model.members.values_mut() {
+            (member.paused, member.events, member.bytes, member.named) = (true, 0, 0, false);
+        }
+        for (seq, holder) in held {
+            let item = self.model.item(seq);
+            (item.holder, item.delivered) = (Some(holder).filter(|_| !item.acked), true);
+        }
+        self.group.inherit(estate);
+        while !self.group.inherited.is_empty() {
+            assert!(self.read(usize::MAX), "what members hold is read, whatever the demand");
+        }
+    }
+
     pub fn expire(&mut self, first: u64) {
         self.first = first;
         let mut expected = 0;

@@ -112,7 +112,9 @@ impl World {
             let filter = self.model.settings.filter.clone();
             let item = self.model.item(seq);
             item.offered = !item.removed;
-            let left_out = filter.is_some_and(|filter| !filter.matches(&item.event)) && item.attempts == 0;
+            item.holder = item.holder.filter(|_| !item.removed);
+            let untouched = item.attempts == 0 && item.holder.is_none();
+            let left_out = filter.is_some_and(|filter| !filter.matches(&item.event)) && untouched;
             item.acked |= item.removed || left_out;
         }
         self.group.tick(self.model.now_ms);

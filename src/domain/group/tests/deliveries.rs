@@ -206,11 +206,33 @@ fn what_ends_without_fault_is_not_counted_and_comes_first_again() {
         "later ones wait until it is read again"
     );
     assert_eq!(bench.deliver_at(T0), [(2, 1, 1), (2, 2, 1), (2, 3, 1)]);
-    bench.group.give_back(1, 2);
-    assert_eq!(bench.deliver_at(T0), [], "not with this member");
-    bench.group.give_back(2, 2);
-    assert_eq!(bench.deliver_at(T0), [(2, 2, 1)]);
     assert!(!bench.group.is_dirty());
+}
+
+#[test]
+fn what_members_hold_stays_with_them_when_the_group_is_built_anew() {
+    let mut bench = Bench::with_events(5, GroupSettings::default());
+    bench.join_with(2, few_in_flight(2));
+    bench.group.credit(2, 2, 1 << 20);
+    let before = bench.deliver_at(T0);
+    assert_eq!(before.len(), 5);
+    let held = |member| before.iter().filter(move |it| it.0 == member).map(|it| it.1);
+    let lost = held(1).next_back().unwrap();
+    let estate = bench.group.estate(|seq| seq != lost);
+    bench.group = Group::new(GroupSettings::default(), bench.group.cursors(), vec![], true);
+    bench.group.inherit(estate);
+    bench.join(3);
+    bench.offer_all();
+    // Only what had not left the group is given to somebody else.
+    assert_eq!(bench.deliver_at(T0), [(3, lost, 1)]);
+    // Whoever holds an event nacks it, loses it in time, or gives it back when it leaves; an ack counts from anybody.
+    let (of_one, of_two) = (held(1).next().unwrap(), held(2).next().unwrap());
+    assert!(bench.nack(1, of_one, Some(0), T0) && !bench.nack(3, of_two, Some(0), T0));
+    assert_eq!(bench.deliver_at(T0), [(3, of_one, 2)]);
+    bench.group.leave(2, Departure::Uncounted, T0);
+    assert_eq!(seqs(&bench.deliver_at(T0)), held(2).collect::<Vec<_>>());
+    let late = T0 + MemberSettings::default().ack_timeout_ms;
+    assert!(!bench.deliver_at(late).is_empty(), "leases end in time");
 }
 
 #[test]
