@@ -13,7 +13,7 @@ pub(super) struct Held {
     pub until_ms: u64,
 }
 
-/// See the [module](self).
+/// What a group leaves behind for the next one who runs it.
 #[derive(Debug, Default)]
 pub struct Estate {
     members: Vec<(MemberId, MemberSettings)>,
