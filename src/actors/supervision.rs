@@ -137,7 +137,7 @@ impl Faults {
     }
 
     /// A place is passed.
-    pub(super) fn at(&self, place: &'static str) {
+    pub(crate) fn at(&self, place: &'static str) {
         if let Some(plan) = &self.0 {
             plan(place);
         }

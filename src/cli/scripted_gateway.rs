@@ -17,13 +17,19 @@ impl Gateway {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}/ws", listener.local_addr().unwrap());
         let task = tokio::spawn(async move {
-            let (stream, _) = listener.accept().await.unwrap();
-            let mut gateway = Gateway(accept_async(stream).await.unwrap());
-            let auth = gateway.expect("AUTH").await;
-            gateway.ok(&auth, json!({})).await;
+            let gateway = Gateway::accept(&listener).await;
             script(gateway).await
         });
         (url, task)
+    }
+
+    /// Waits for a client and authenticates it.
+    pub async fn accept(listener: &TcpListener) -> Gateway {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut gateway = Gateway(accept_async(stream).await.unwrap());
+        let auth = gateway.expect("AUTH").await;
+        gateway.ok(&auth, json!({})).await;
+        gateway
     }
 
     /// The next frame, which must have this op.
@@ -83,7 +89,8 @@ impl Gateway {
         while self.next().await.is_some() {}
     }
 
-    async fn send(&mut self, frame: Value) {
+    /// Says anything.
+    pub async fn send(&mut self, frame: Value) {
         self.0.send(Message::text(frame.to_string())).await.unwrap();
     }
 }

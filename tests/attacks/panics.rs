@@ -20,6 +20,10 @@ struct Faulty {
 
 impl Faulty {
     fn start(place: &'static str) -> Faulty {
+        Faulty::start_with(place, &[])
+    }
+
+    fn start_with(place: &'static str, set: &[&str]) -> Faulty {
         let left = Arc::new(AtomicI64::new(0));
         let armed = left.clone();
         let faults = Faults::new(move |passed| {
@@ -28,7 +32,7 @@ impl Faulty {
             }
         });
         Faulty {
-            gateway: TestGateway::start_with(&[], Timing::default(), faults),
+            gateway: TestGateway::start_with(set, Timing::default(), faults),
             left,
         }
     }
@@ -64,7 +68,10 @@ async fn publish_stubbornly(gateway: &TestGateway, client: &mut Client, n: u64) 
 }
 
 async fn survives(place: &'static str) {
-    let faulty = Faulty::start(place);
+    survives_on(place, Faulty::start(place)).await;
+}
+
+async fn survives_on(place: &'static str, faulty: Faulty) {
     let (mut publisher, mut member, mut follower) = (
         faulty.gateway.connect().await,
         faulty.gateway.connect().await,
@@ -126,6 +133,21 @@ async fn a_group_that_panics_is_back_with_its_members() {
 async fn a_store_that_panics_is_back_and_nobody_waits_for_ever() {
     survives("store.append").await;
     survives("store.committed").await;
+}
+
+#[actix::test]
+async fn nothing_is_lost_on_a_disk_either() {
+    for place in [
+        "topic.publish",
+        "topic.appended",
+        "group.tail",
+        "store.append",
+        "store.committed",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = format!("store.path={}", folder.path().join("data").display());
+        survives_on(place, Faulty::start_with(place, &["store.kind=embedded", &path])).await;
+    }
 }
 
 #[actix::test]

@@ -120,7 +120,8 @@ async fn a_hundred_of_them_take_no_more_than_their_buffers() {
 
 #[actix::test]
 async fn answers_that_nobody_reads_are_bounded() {
-    let gateway = Process::start(&["gateway.write_timeout=60s", "gateway.write_buffer=262144"]);
+    // One answer has its place; several do not.
+    let gateway = Process::start(&["gateway.write_timeout=60s", "gateway.write_buffer=65536"]);
     let mut raw = Raw::with_receive_buffer(gateway.address, Some(4_096)).await;
     let events = vec![json!({"payload": 1}); 1_000];
     let batch = text(&json!({"op": "PUBLISH_BATCH", "topic": "t", "events": events}).to_string());
@@ -135,6 +136,20 @@ async fn answers_that_nobody_reads_are_bounded() {
         () = cut_off => {}
         () = async { flood.await; std::future::pending().await } => {}
     }
+}
+
+#[actix::test]
+async fn who_can_still_be_told_is_told_why() {
+    let gateway = Process::start(&["gateway.write_buffer=4096"]);
+    let mut client = gateway.connect().await;
+    client.publish("t", json!(1)).await;
+    // The answer alone is more than may wait, and the socket takes the close all the same.
+    let events = vec![json!({"payload": 1}); 1_000];
+    client
+        .send(json!({"op": "PUBLISH_BATCH", "topic": "t", "events": events}))
+        .await;
+    assert_eq!(client.closed().await, 4408);
+    assert_eq!(gateway.figure(&cut("write_buffer")).await, 1.0);
 }
 
 #[actix::test]

@@ -6,6 +6,7 @@
 #[allow(dead_code)]
 mod support;
 
+mod all_doors;
 #[path = "../docs/blocks.rs"]
 #[allow(dead_code)]
 mod blocks;

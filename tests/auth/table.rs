@@ -219,7 +219,9 @@ const PATHS: &[(&str, Needs, &str, &str, &[u16])] = &[
     ("POST /groups/{topic}/{group}/pause", Needs::Admin, "", "", &[200, 404]),
     ("POST /groups/{topic}/{group}/resume", Needs::Admin, "", "", &[200, 404]),
     ("POST /groups/{topic}/{group}/seek", Needs::Admin, "", r#"{"from": "earliest"}"#, &[200, 404]),
+    ("POST /dlq/{topic}/replay", Needs::Admin, "", "", &[200, 400, 404]),
     ("DELETE /groups/{topic}/{group}", Needs::Admin, "", "", &[200, 404]),
+    ("POST /dlq/{topic}/replay", Needs::Admin, "", "", &[200, 400]),
     ("DELETE /topics/{topic}", Needs::Admin, "", "", &[200, 404, 409]),
 ];
 

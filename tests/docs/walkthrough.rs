@@ -127,7 +127,33 @@ fn without_ids_and_times(line: &str) -> String {
         }
         rest = after;
     }
-    plain
+    without_spans(&plain)
+}
+
+/// Lengths of time and moments differ too, and with them the width of a table's columns.
+fn without_spans(line: &str) -> String {
+    if line.starts_with('{') {
+        return line.to_owned();
+    }
+    let mut words: Vec<String> = Vec::new();
+    for word in line.split_whitespace() {
+        let bare = word.trim_matches(['(', ')', ',', '.', ':', ';']);
+        let number = bare.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let unit = &bare[number.len()..];
+        let is_number = number.starts_with(|c: char| c.is_ascii_digit()) && number.parse::<f64>().is_ok();
+        let is_moment = bare.len() == 20 && bare.ends_with('Z') && bare.contains('T');
+        if is_moment {
+            words.push(word.replace(bare, "MOMENT"));
+        } else if is_number && ["ms", "s", "m"].contains(&unit) {
+            words.push(word.replace(bare, "SPAN"));
+        } else if ["ms", "s"].contains(&bare) && words.last().is_some_and(|last| last.parse::<f64>().is_ok()) {
+            words.pop();
+            words.push(word.replace(bare, "SPAN"));
+        } else {
+            words.push(word.to_owned());
+        }
+    }
+    words.join(" ")
 }
 
 /// Whether a partition follows that no key decides.

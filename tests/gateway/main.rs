@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic)]
 
 mod http;
+#[allow(dead_code, reason = "shared with other tests")]
 mod support;
 
 mod acks;

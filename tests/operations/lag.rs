@@ -152,7 +152,7 @@ impl World {
 #[actix::test]
 async fn lag_is_what_a_count_by_hand_says() {
     for seed in 1..=8_u64 {
-        let mut random = Random(seed * 0x9E37_79B9_7F4A_7C15);
+        let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let folder = tempfile::tempdir().unwrap();
         let path = format!("store.path={}", folder.path().display());
         let partitions = [1, 3, 8][random.below(3) as usize];

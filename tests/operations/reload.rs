@@ -112,7 +112,7 @@ async fn limits_retention_and_the_log_level_change_while_it_runs() {
     );
     gateway.says(&["retention.count", "changed"]);
     // The connection that is open and the topic that runs follow.
-    for _ in 0..9 {
+    for _ in 0..10 {
         client.ok(publish.clone()).await;
     }
     let refused = client.err(publish.clone(), "rate_limited").await;

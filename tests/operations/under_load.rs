@@ -1,14 +1,14 @@
 //! A group that is put somewhere else again and again while it works, and one that is paused when its gateway is killed.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::http::{becomes, expect, get};
+use crate::http::{becomes, call, expect, get};
 use crate::running::{Running, stdout};
-use crate::support::{Client, TestGateway};
+use crate::support::{Client, DEADLINE, TestGateway};
 
 /// What a member was given: its own number, the seq, the attempt.
 type Given = (usize, u64, u64);
@@ -25,6 +25,21 @@ async fn work(number: usize, mut client: Client, given: mpsc::UnboundedSender<Gi
         }
         client.ack("t", "g", &event["id"]).await;
     }
+}
+
+/// Waits until everything is acked and the members have read all that was delivered; the answer is what came since.
+async fn all_given(address: SocketAddr, given: &mut mpsc::UnboundedReceiver<Given>, before: usize) -> Vec<Given> {
+    becomes(address, "/lag?topic=t&group=g", |lag| lag["lag"] == 0).await;
+    let (_, figures) = call(address, "GET /metrics", "").await;
+    let name = "tidegate_events_delivered_total{topic=\"t\",group=\"g\"} ";
+    let delivered = figures.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    let delivered: usize = delivered.trim().parse().unwrap();
+    let mut came = Vec::new();
+    while before + came.len() < delivered {
+        let next = tokio::time::timeout(DEADLINE, given.recv()).await;
+        came.push(next.expect("all that was delivered").unwrap());
+    }
+    came
 }
 
 #[actix::test]
@@ -60,14 +75,12 @@ async fn seeks_back_and_forth_lose_nothing_and_double_nothing() {
         expect(address, seek, &body.to_string(), 200).await;
     }
     // From the middle: after it, all that follow come, and none before.
-    becomes(address, "/lag?topic=t&group=g", |lag| lag["lag"] == 0).await;
-    while given.try_recv().is_ok() {}
+    let before = all_given(address, &mut given, 0).await.len();
     let (tail, middle) = (ids.len() as u64, ids.len() as u64 / 2);
     let body = json!({"from": "afterId", "afterId": ids[middle as usize - 1]}).to_string();
     expect(address, seek, &body, 200).await;
-    becomes(address, "/lag?topic=t&group=g", |lag| lag["lag"] == 0).await;
     let mut times: BTreeMap<u64, usize> = BTreeMap::new();
-    while let Ok(Some((_, seq, attempt))) = tokio::time::timeout(Duration::from_millis(300), given.recv()).await {
+    for (_, seq, attempt) in all_given(address, &mut given, before).await {
         assert_eq!(attempt, 1, "{seq}: a seek forgets attempts");
         *times.entry(seq).or_default() += 1;
     }

@@ -51,6 +51,16 @@ struct Pending {
     _permits: Option<Arc<[Permit]>>,
 }
 
+impl Pending {
+    /// How many events it appends.
+    fn events(&self) -> usize {
+        match &self.write {
+            Write::Append { events, .. } => events.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// The only writer. See the [module](self).
 pub struct StoreActor {
     store: Arc<dyn Store>,
@@ -117,10 +127,7 @@ impl StoreActor {
         }
         let (mut writes, mut completions, mut events) = (Vec::new(), Vec::new(), 0);
         for pending in self.queue.next_commit() {
-            events += match &pending.write {
-                Write::Append { events, .. } => events.len(),
-                _ => 0,
-            };
+            events += pending.events();
             writes.push(pending.write);
             completions.push(pending.completion);
         }

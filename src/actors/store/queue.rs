@@ -8,9 +8,11 @@ use crate::domain::TopicName;
 
 /// A commit takes no more than this at once, so that one large one does not hold up the rest.
 const COMMIT_WRITES_MAX: usize = 4_096;
+const COMMIT_EVENTS_MAX: usize = 2_048;
 const COMMIT_BYTES_MAX: usize = 4 << 20;
 /// What a topic may put into a commit before it is the next one's turn.
 const TURN_WRITES: usize = 64;
+const TURN_EVENTS: usize = 256;
 const TURN_BYTES: usize = 256 << 10;
 
 /// The lines of the topics that wait.
@@ -41,8 +43,9 @@ impl Queue {
     pub(super) fn next_commit(&mut self) -> Vec<Pending> {
         let mut taken: Vec<Vec<Pending>> = Vec::new();
         let mut places: HashMap<TopicName, usize> = HashMap::new();
-        let (mut writes, mut bytes) = (0, 0);
+        let (mut writes, mut events, mut bytes) = (0, 0, 0);
         while writes < COMMIT_WRITES_MAX
+            && events < COMMIT_EVENTS_MAX
             && bytes < COMMIT_BYTES_MAX
             && let Some(topic) = self.turns.pop_front()
         {
@@ -53,16 +56,19 @@ impl Queue {
             let Some((line, own)) = self.lines.get_mut(&topic).zip(taken.get_mut(place)) else {
                 continue;
             };
-            let (mut turn_writes, mut turn_bytes) = (0, 0);
+            let (mut turn_writes, mut turn_events, mut turn_bytes) = (0, 0, 0);
             while turn_writes < TURN_WRITES
+                && turn_events < TURN_EVENTS
                 && turn_bytes < TURN_BYTES
                 && let Some(pending) = line.pop_front()
             {
                 turn_writes += 1;
+                turn_events += pending.events();
                 turn_bytes += pending.bytes;
                 own.push(pending);
             }
             writes += turn_writes;
+            events += turn_events;
             bytes += turn_bytes;
             if line.is_empty() {
                 self.lines.remove(&topic);

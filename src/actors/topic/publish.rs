@@ -1,5 +1,6 @@
 //! Publishing: the topic's limit, ids and times, the way to the store and the answers on the way back.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -8,7 +9,7 @@ use tokio::time::Instant;
 use super::TopicActor;
 use crate::actors::handle::Admitted;
 use crate::actors::limiter::{Denied, Limiter, retry_after_ms};
-use crate::actors::messages::{AppendEvents, AppendPart, AppendsDone, Publish, PublishRequest};
+use crate::actors::messages::{AppendEvents, AppendPart, AppendResult, AppendsDone, Publish, PublishRequest};
 use crate::actors::reply::{Outcome, ReplyBatch};
 use crate::actors::store::{Completion, store_unavailable};
 use crate::domain::NewEvent;
@@ -16,7 +17,9 @@ use crate::protocol::{Answer, Draft, ErrorCode, Failure};
 use crate::store::{Appended, Refused};
 
 /// Publishes that can only succeed or fail together with their topic share an append up to this size.
-const SHARED_APPEND_BYTES: usize = 256 << 10;
+const SHARED_APPEND_BYTES: usize = 64 << 10;
+/// After so many answers others on the arbiter have their turn.
+const ANSWERS_SLICE: usize = 256;
 
 /// So many publishes in one message take about as long as a message on its own.
 const PUBLISHES_LIKE_A_MESSAGE: u32 = 8;
@@ -157,11 +160,23 @@ impl Handler<AppendsDone> for TopicActor {
     fn handle(&mut self, done: AppendsDone, ctx: &mut Context<Self>) {
         self.breathe(ctx);
         self.shared.faults.at("topic.appended");
-        self.appends = self.appends.saturating_sub(done.results.len());
+        self.appended(done.results.into(), ctx);
+    }
+}
+
+impl TopicActor {
+    /// Answers publishers and tells of new events, in slices. What is left waits for its turn, and all other messages for it:
+    /// the order stays.
+    fn appended(&mut self, mut results: VecDeque<(AppendResult, Vec<AppendPart>)>, ctx: &mut Context<Self>) {
         let mut answers = ReplyBatch::default();
         let mut events = Vec::new();
         let mut unknown = false;
-        for (result, parts) in done.results {
+        let mut answered = 0;
+        while answered < ANSWERS_SLICE
+            && let Some((result, parts)) = results.pop_front()
+        {
+            self.appends = self.appends.saturating_sub(1);
+            answered += parts.len();
             let failure = match result {
                 Ok(Ok(appended)) => {
                     let mut rest = appended.as_slice();
@@ -203,7 +218,11 @@ impl Handler<AppendsDone> for TopicActor {
         if unknown {
             self.resync(ctx);
         }
-        self.delete_when_alone(ctx);
+        if results.is_empty() {
+            return self.delete_when_alone(ctx);
+        }
+        let others = tokio::task::yield_now().into_actor(self);
+        ctx.wait(others.map(move |(), actor, ctx| actor.appended(results, ctx)));
     }
 }
 

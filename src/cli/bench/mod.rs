@@ -12,6 +12,8 @@ mod plan;
 mod plot;
 mod publisher;
 mod report;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 use std::cell::RefCell;
@@ -36,8 +38,6 @@ use crate::domain::StartFrom;
 
 /// How often the progress is shown, and the end of the run is looked for.
 const TICK: Duration = Duration::from_millis(50);
-/// What was confirmed and not delivered after so long without any delivery is missing.
-const STALL: Duration = Duration::from_secs(10);
 
 /// What the tasks of a run have in common. They run on one thread.
 struct Run {
@@ -161,7 +161,7 @@ async fn watch(
                 if now != delivered {
                     (delivered, since) = (now, Instant::now());
                 }
-                if publishers.is_empty() && (run.missing() == 0 || since.elapsed() > STALL) {
+                if publishers.is_empty() && (run.missing() == 0 || since.elapsed() > run.plan.stall) {
                     return Ok(());
                 }
             }

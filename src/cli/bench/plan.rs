@@ -13,6 +13,9 @@ use crate::domain::{BadName, GroupName, TopicName};
 /// The most events that a consumer holds without an ack.
 pub(super) const IN_FLIGHT: u64 = 1_000;
 
+/// How long the last deliveries may keep one waiting.
+const STALL: Duration = Duration::from_secs(10);
+
 /// What `bench` takes.
 #[derive(Debug, Args)]
 pub(in super::super) struct BenchArgs {
@@ -84,6 +87,8 @@ pub(super) struct Plan {
     pub(super) payload: usize,
     pub(super) warm_up: Duration,
     pub(super) duration: Duration,
+    /// What was confirmed and not delivered after so long without any delivery is missing.
+    pub(super) stall: Duration,
 }
 
 impl Plan {
@@ -107,6 +112,7 @@ impl Plan {
             payload: args.payload,
             warm_up: args.warm_up,
             duration: args.duration.max(Duration::from_millis(1)),
+            stall: STALL,
             name,
         })
     }

@@ -10,10 +10,11 @@ use crate::domain::MemberSettings;
 pub(super) struct Held {
     pub seq: u64,
     pub member: MemberId,
+    pub since_ms: u64,
     pub until_ms: u64,
 }
 
-/// What a group leaves behind for the next one who runs it.
+/// What a group leaves behind.
 #[derive(Debug, Default)]
 pub struct Estate {
     members: Vec<(MemberId, MemberSettings)>,
@@ -24,7 +25,12 @@ impl Group {
     /// What is to go on. `was_sent` says of a seq whether its delivery left the group: one that did not was never held.
     pub fn estate(&self, was_sent: impl Fn(u64) -> bool) -> Estate {
         let read = self.window.iter().filter_map(|(seq, entry)| match entry.state {
-            State::Leased { member, until_ms } if was_sent(seq) => Some(Held { seq, member, until_ms }),
+            State::Leased { member, until_ms } if was_sent(seq) => Some(Held {
+                seq,
+                member,
+                since_ms: entry.delivered_ms,
+                until_ms,
+            }),
             _ => None,
         });
         Estate {
@@ -67,6 +73,7 @@ impl Group {
                 member: held.member,
                 until_ms: held.until_ms,
             };
+            entry.delivered_ms = held.since_ms;
             entry.body = None;
         });
         if held_again.is_none() {

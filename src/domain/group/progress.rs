@@ -86,9 +86,12 @@ impl Progress {
     }
 
     /// How many of the partition's events are settled: acked, left out or gone.
-    pub fn settled(&self) -> u64 {
-        let read = self.read_ordinal.saturating_add(self.stored_left);
-        read.saturating_sub(self.unacked.len() as u64)
+    pub fn settled(&self, read_position: u64) -> u64 {
+        // Once the stored ranges are read, what is left of their count was removed from the log, and passed.
+        let is_unread = self.stored.acked.last().is_some_and(|range| range.last > read_position);
+        let left = if is_unread { self.stored_left } else { 0 };
+        let known = self.read_ordinal.saturating_add(left);
+        known.saturating_sub(self.unacked.len() as u64)
     }
 
     /// Acks one of the unacked events.

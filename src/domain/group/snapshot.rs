@@ -119,7 +119,8 @@ impl Group {
 
     /// How many events of the log are settled: acked, left out or gone. It goes down only with a seek.
     pub fn settled(&self) -> u64 {
-        let settled = self.partitions.values().map(super::Progress::settled);
+        let partitions = self.partitions.values();
+        let settled = partitions.map(|progress| progress.settled(self.read_position));
         settled.fold(0, u64::saturating_add)
     }
 

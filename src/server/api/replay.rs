@@ -144,7 +144,7 @@ pub(super) async fn replay(
     let ReplayParams { topic, from, limit, .. } = params;
     caller.may(Action::Subscribe, &topic)?;
     let store = &shared.store;
-    // How far the topic is now: whoever follows `next` while others publish comes to an end.
+    // How far the topic is before the page is read: what comes meanwhile makes no page that would be empty.
     let state = within_deadline(store.topic(&topic)).await.map_err(Refusal)?;
     let tail = state.map_or(0, |state| state.tail);
     let after = seq_before(&shared, &topic, from).await.map_err(Refusal)?;

@@ -19,6 +19,8 @@ pub const DEADLINE: Duration = Duration::from_secs(20);
 /// A gateway that runs until it is dropped.
 pub struct TestGateway {
     pub address: SocketAddr,
+    /// Where history alone is served, if it is.
+    pub replay_address: Option<SocketAddr>,
     gateway: Option<Gateway>,
 }
 
@@ -48,6 +50,7 @@ impl TestGateway {
         let gateway = elsewhere(async move { builder.start().await.expect("a gateway that starts") });
         TestGateway {
             address: gateway.address().expect("a gateway that listens"),
+            replay_address: gateway.replay_address(),
             gateway: Some(gateway),
         }
     }

@@ -46,11 +46,12 @@ impl World {
             }
         }
         let (lag, tail) = (self.group.lag(self.model.tail()), self.model.tail());
-        let unacked = items.iter().filter(|item| !item.acked && !item.removed).count() as u64;
-        match self.anything_removed && self.group.read_position() < tail {
-            // What was removed and not looked at may be counted.
-            true => assert!((unacked..=tail).contains(&lag), "{lag}, at least {unacked}"),
-            false => assert_eq!(lag, unacked, "the lag"),
+        // What was removed counts until the group finds out.
+        let is_unacked = |item: &&Item| !item.acked && (!item.removed || item.is_open());
+        let unacked = items.iter().filter(is_unacked).count() as u64;
+        // Where single events were removed, what is left of a stored count is not known before it was read again.
+        if !self.anything_removed || self.group.read_position() >= tail {
+            assert_eq!(lag, unacked, "the lag");
         }
         assert_eq!(self.group.snapshot(tail).lag, lag);
         assert!(self.group.unsaved_dead().count() <= 2 * LIMITS.loads);

@@ -52,6 +52,7 @@ pub(super) async fn produce(shared: Arc<Shared>, export: Export, pieces: mpsc::S
             max_events: PIECE_EVENTS,
             max_bytes: PIECE_BYTES,
         };
+        shared.faults.at("export.read");
         let lines = match within_deadline(shared.store.read_lines(&export.topic, range)).await {
             Ok(lines) => lines,
             Err(failure) => return place.send(Piece::Broken(failure)),
