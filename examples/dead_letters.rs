@@ -9,30 +9,19 @@ use std::error::Error;
 use std::net::SocketAddr;
 
 use serde_json::json;
-use tidegate::config::{Sources, load};
-use tidegate::server::Gateway;
-use tokio::sync::oneshot;
+use tidegate::Gateway;
 
 use crate::support::Client;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let set = ["store.kind=memory", "gateway.listen=127.0.0.1:0", "replay.listen=off"];
-    let sources = Sources {
-        set: set.iter().map(|&entry| entry.to_owned()).collect(),
-        ..Sources::default()
-    };
-    let config = load(&sources)?.config;
-    actix::System::new().block_on(async move {
-        let gateway = Gateway::start(config).await?;
-        let address = gateway.address();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let running = actix::spawn(gateway.run_until(async move {
-            let _ = stopped.await;
-        }));
-        nack_until_dead(address).await?;
-        drop(stop);
-        Ok(running.await??)
-    })
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let gateway = Gateway::builder()
+        .in_memory()
+        .listen(([127, 0, 0, 1], 0))
+        .start()
+        .await?;
+    nack_until_dead(gateway.address().ok_or("it listens")?).await?;
+    Ok(gateway.stop().await?)
 }
 
 async fn nack_until_dead(address: SocketAddr) -> Result<(), Box<dyn Error>> {

@@ -12,10 +12,9 @@ use std::sync::Arc;
 
 use hdrhistogram::Histogram;
 use tempfile::TempDir;
+use tidegate::Gateway;
 use tidegate::actors::shared::Shared;
 use tidegate::config::{Sources, load};
-use tidegate::server::Gateway;
-use tokio::sync::oneshot;
 
 /// Whatever went wrong ends a benchmark.
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -40,8 +39,7 @@ pub fn ended(done: Result<()>) -> ExitCode {
 /// A gateway in this process, its limits off.
 pub struct InProcess {
     shared: Arc<Shared>,
-    stop: oneshot::Sender<()>,
-    running: tokio::task::JoinHandle<std::result::Result<(), tidegate::server::ServeError>>,
+    gateway: Gateway,
     _folder: TempDir,
 }
 
@@ -65,24 +63,17 @@ impl InProcess {
             set: set.to_vec(),
             ..Sources::default()
         };
-        let gateway = Gateway::start(load(&sources)?.config).await?;
-        let shared = gateway.shared();
-        let (stop, stopped) = oneshot::channel();
-        let running = tokio::task::spawn_local(gateway.run_until(async move {
-            let _ = stopped.await;
-        }));
+        let gateway = Gateway::builder().config(load(&sources)?.config).start().await?;
         Ok(InProcess {
-            shared,
-            stop,
-            running,
+            shared: gateway.shared(),
+            gateway,
             _folder: folder,
         })
     }
 
     /// Drains it.
     pub async fn end(self) -> Result<()> {
-        drop(self.stop);
-        Ok(self.running.await??)
+        Ok(self.gateway.stop().await?)
     }
 }
 

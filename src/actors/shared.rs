@@ -70,6 +70,8 @@ pub struct Shared {
     pub estates: Estates,
     /// The connections that are open.
     pub connections: Connections,
+    /// The subscriptions of what runs in this process.
+    pub locals: Connections,
     /// Who may do what.
     pub auth: Authenticator,
     /// Set while the store is over its deadline.

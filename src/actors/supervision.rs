@@ -26,6 +26,8 @@ struct Record {
 pub struct Supervision {
     metrics: Metrics,
     records: Mutex<HashMap<String, Record>>,
+    /// Of a program's own: what was given up, with why.
+    failed: Mutex<HashMap<String, String>>,
 }
 
 impl Supervision {
@@ -34,6 +36,7 @@ impl Supervision {
         Supervision {
             metrics,
             records: Mutex::default(),
+            failed: Mutex::default(),
         }
     }
 
@@ -81,7 +84,21 @@ impl Supervision {
         }
     }
 
-    /// All that may not be started now, in order.
+    /// A consumer or actor of the program's own was given up.
+    pub fn fail(&self, name: &str, why: &str) {
+        self.failed().insert(name.to_owned(), why.to_owned());
+    }
+
+    /// It works again.
+    pub fn recover(&self, name: &str) {
+        self.failed().remove(name);
+    }
+
+    fn failed(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All that may not be started now or was given up, in order.
     pub fn barred(&self) -> Vec<String> {
         let now = Instant::now();
         let barred = |record: &Record| record.barred.is_some_and(|until| until > now);
@@ -91,6 +108,7 @@ impl Supervision {
             .filter(|(_, record)| barred(record))
             .map(|(name, _)| name.clone())
             .collect();
+        names.extend(self.failed().iter().map(|(name, why)| format!("{name}: {why}")));
         names.sort_unstable();
         names
     }

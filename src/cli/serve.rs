@@ -6,8 +6,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::LOG_VARIABLE;
 use super::args::ConfigArgs;
 use super::failure::Failure;
+use crate::Gateway;
 use crate::config::{Config, Exposure, Loaded, Origins, exposure};
-use crate::server::{Gateway, Reloader, ServeError};
+use crate::server::{Reloader, ServeError};
 use crate::telemetry::set_log_filter;
 
 /// What `serve` takes.
@@ -40,19 +41,22 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
 
 fn start(loaded: Loaded, args: &ServeArgs, flags: &'static [(&str, &str)]) -> anyhow::Result<()> {
     let sources = args.config.clone();
-    actix::System::new().block_on(async move {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async move {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hangup = signal(SignalKind::hangup())?;
         follow_log_level(&loaded.config)?;
         let mut origins = loaded.origins;
-        let gateway = Gateway::start(loaded.config).await?;
+        let gateway = Gateway::builder().config(loaded.config).start().await?;
         if let Some(address) = gateway.replay_address() {
             tracing::info!("history alone is served on {address}");
         }
-        tracing::info!("listening on {}", gateway.address());
+        if let Some(address) = gateway.address() {
+            tracing::info!("listening on {address}");
+        }
         let reloader = gateway.reloader();
-        actix::spawn(async move {
+        tokio::spawn(async move {
             while hangup.recv().await.is_some() {
                 let (sources, reloader, before) = (sources.clone(), reloader.clone(), origins.clone());
                 // Files are read, so not on this thread.
@@ -64,13 +68,13 @@ fn start(loaded: Loaded, args: &ServeArgs, flags: &'static [(&str, &str)]) -> an
                 }
             }
         });
-        let stop = async move {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-        };
-        Ok(gateway.run_until(stop).await?)
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            // A listener failed: what ended is told below.
+            _ = gateway.ended() => {}
+        }
+        Ok(gateway.stop().await?)
     })
 }
 

@@ -37,6 +37,14 @@ pub struct Loaded {
     pub origins: Origins,
 }
 
+/// What is in force where nobody says anything. Nothing is read for it.
+impl Default for Config {
+    fn default() -> Config {
+        // The defaults are good: a test loads them.
+        validate::validate(&layers::defaults(schema::KEYS), &mut Vec::new()).0
+    }
+}
+
 /// Reads and checks a configuration. The error lists all problems there are.
 ///
 /// ```

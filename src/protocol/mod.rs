@@ -19,6 +19,7 @@ mod walk;
 pub use code::{CloseCode, ErrorCode};
 pub use draft::Draft;
 pub(crate) use field::unknown_name;
+pub(crate) use limits::{DELAY_MS, REASON};
 pub use opts::SubscribeOpts;
 pub use parse::{parse, parse_payload};
 pub use reply::{Answer, Corr, Failure, Lease, encode_err, encode_event, encode_ok};

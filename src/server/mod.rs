@@ -5,6 +5,7 @@ mod caller;
 mod client_address;
 pub(crate) mod control;
 mod guard;
+mod listeners;
 mod open_files;
 mod origin;
 mod refusal;
@@ -13,24 +14,15 @@ mod shutdown;
 mod slow_heads;
 
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::Duration;
 
-use actix::Arbiter;
-use actix_tls::accept::rustls_0_23::TlsStream;
-use actix_web::dev::{Extensions, Service};
-use actix_web::middleware::from_fn;
-use actix_web::rt::net::TcpStream;
-use actix_web::{App, HttpServer, web};
-use utoipa_actix_web::AppExt;
+use actix::{Arbiter, ArbiterHandle};
 
-use self::api::{CallerBuckets, Surfaces};
 pub(crate) use self::api::{EXPORT_FIRST_SEQ, EXPORT_LAST_SEQ};
+use self::listeners::Listeners;
 pub use self::reload::Reloader;
-use self::slow_heads::{HeadWatch, NotedBody};
-use crate::actors::connection::{Connections, PeerSocket, watch};
+use crate::actors::connection::Connections;
 use crate::actors::node::{self, Node};
 use crate::actors::registry::Registry;
 use crate::actors::shared::{Shared, Timing};
@@ -46,13 +38,7 @@ use crate::store::{
     EmbeddedStore, MemoryStore, MongoError, MongoStore, OpenError, RoutedStore, Store, StoreError, StoreOptions,
 };
 use crate::telemetry::Metrics;
-use crate::tls::{self, Certificate};
-
-/// How much longer than `gateway.write_timeout` the kernel waits for a peer to acknowledge what was sent.
-const ACK_GRACE: Duration = Duration::from_secs(5);
-
-/// How long a connection may wait between two requests.
-const KEEP_ALIVE: Duration = Duration::from_secs(5);
+use crate::tls::Certificate;
 
 /// Why the gateway did not start or ended.
 #[derive(Debug, thiserror::Error)]
@@ -82,27 +68,27 @@ pub enum ServeError {
     Io(#[from] std::io::Error),
 }
 
-/// A gateway that listens. Must be made and run inside an actix system.
-///
-/// ```no_run
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use tidegate::config::{Sources, load};
-/// use tidegate::server::Gateway;
-///
-/// let loaded = load(&Sources::default())?;
-/// actix::System::new().block_on(async move {
-///     let gateway = Gateway::start(loaded.config).await?;
-///     println!("listening on {}", gateway.address());
-///     gateway.run_until(async { let _ = tokio::signal::ctrl_c().await; }).await
-/// })?;
-/// # Ok(())
-/// # }
-/// ```
-pub struct Gateway {
-    shared: Arc<Shared>,
-    address: SocketAddr,
-    replay_address: Option<SocketAddr>,
-    server: actix_web::dev::Server,
+/// What a gateway is started with.
+pub(crate) struct Launch {
+    pub config: Config,
+    /// Whether the configuration's listeners are opened.
+    pub listens: bool,
+    /// Whether everything runs on the current thread, so that a test can pause its time; else on threads of their own.
+    pub here: bool,
+    /// Instead of the configuration's; for tests.
+    pub store: Option<Arc<dyn Store>>,
+    /// One that goes on from an earlier life; for tests.
+    pub clock: Option<Clock>,
+    pub timing: Timing,
+    pub faults: Faults,
+}
+
+/// A gateway's parts. Must be made and run inside an actix system; [`crate::Gateway`] sees to that.
+pub(crate) struct Server {
+    pub shared: Arc<Shared>,
+    /// Where subscriptions of this process run.
+    pub locals: ArbiterHandle,
+    listeners: Option<Listeners>,
     arbiters: Vec<Arbiter>,
     certificate: Option<Arc<Certificate>>,
     /// Work beside the actors: retention, and what the command line asks for.
@@ -111,61 +97,46 @@ pub struct Gateway {
     owns_store: bool,
 }
 
-impl Gateway {
+impl Server {
     /// Opens the store, starts the actors and listens.
-    pub async fn start(config: Config) -> Result<Gateway, ServeError> {
-        Gateway::start_with(config, Timing::default(), Faults::default()).await
-    }
-
-    /// The same, with other times and with faults; for tests.
-    #[doc(hidden)]
-    pub async fn start_with(config: Config, timing: Timing, faults: Faults) -> Result<Gateway, ServeError> {
-        Gateway::start_on(None, config, timing, faults).await
-    }
-
-    /// The same on a store that is there already, and stays the caller's to close; for tests.
-    #[doc(hidden)]
-    pub async fn start_on(
-        given: Option<Arc<dyn Store>>,
-        config: Config,
-        timing: Timing,
-        faults: Faults,
-    ) -> Result<Gateway, ServeError> {
-        match exposure(&config) {
-            Exposure::Refused(why) => return Err(ServeError::Refused(why)),
-            Exposure::Local => {}
-            Exposure::OpenWithAuth if config.tls.is_none() => {
-                tracing::warn!(
-                    "tokens travel in the clear: set tls.cert and tls.key, or put a proxy with TLS in front"
-                );
-            }
-            Exposure::OpenWithAuth => {}
-            Exposure::OpenInsecure => {
-                tracing::warn!("this gateway can be reached from other machines, and everyone there has full rights");
-            }
+    pub async fn start(launch: Launch) -> Result<Server, ServeError> {
+        let Launch {
+            config,
+            clock,
+            timing,
+            faults,
+            ..
+        } = launch;
+        if launch.listens {
+            check_exposure(&config)?;
         }
-        let (clock, metrics) = (Clock::new(), Metrics::new());
+        let (clock, metrics) = (clock.unwrap_or_default(), Metrics::new());
         let auth = Authenticator::new(&config.auth, clock.clone(), metrics.clone()).map_err(ServeError::Refused)?;
         let certificate = config.tls.as_ref().map(Certificate::read).transpose();
         let certificate = certificate.map_err(ServeError::Refused)?;
-        if matches!(config.auth, crate::config::Auth::None) {
-            tracing::warn!(
-                "no authentication: everyone who can reach {} has full rights",
-                config.gateway.listen
-            );
+        if launch.listens {
+            open_files::raise_limit(config.gateway.max_connections);
         }
-        open_files::raise_limit(config.gateway.max_connections);
-        let owns_store = given.is_none();
-        let (store, embedded) = match given {
+        let owns_store = launch.store.is_none();
+        let (store, embedded) = match launch.store {
             Some(store) => (store, None),
             None => open_store(&config).await?,
         };
         check_partitions(&config, store.as_ref()).await?;
         let stalled = Arc::new(AtomicBool::new(false));
         let shared_faults = faults.clone();
-        // The store, the watchdog and the topics have threads of their own: a busy socket does not hold them up.
-        let arbiters: Vec<Arbiter> = (0..2 + topic_arbiters()).map(|_| Arbiter::new()).collect();
-        let mut handles = arbiters.iter().map(Arbiter::handle);
+        // The store, the watchdog, subscriptions of this process and the topics have threads of their own: neither a busy
+        // socket nor a busy program holds them up.
+        let threads = 3 + topic_arbiters();
+        let arbiters: Vec<Arbiter> = match launch.here {
+            true => Vec::new(),
+            false => (0..threads).map(|_| Arbiter::new()).collect(),
+        };
+        let handles: Vec<ArbiterHandle> = match launch.here {
+            true => vec![Arbiter::current(); threads],
+            false => arbiters.iter().map(Arbiter::handle).collect(),
+        };
+        let mut handles = handles.into_iter();
         let own = || ServeError::Refused("no thread for the actors".into());
         let supervision = Arc::new(Supervision::new(metrics.clone()));
         let start_writer = {
@@ -179,6 +150,7 @@ impl Gateway {
         };
         let writer = Writer::new(start_writer, supervision.clone());
         let watchdog = handles.next().ok_or_else(own)?;
+        let locals = handles.next().ok_or_else(own)?;
         let topics = Registry::new(handles.collect());
         let node = store.cluster().map(|cluster| Arc::new(Node::new(cluster)));
         let shared = Arc::new(Shared {
@@ -197,80 +169,21 @@ impl Gateway {
             store_stalled: stalled,
             estates: Estates::default(),
             connections: Connections::default(),
+            locals: Connections::default(),
             draining: AtomicBool::new(false),
             replays: tokio::sync::Mutex::default(),
             numbers: AtomicU64::new(0),
         });
-        watchdog.spawn(watch(shared.clone()));
-        let listen = shared.config.gateway.listen;
-        let silence = shared.config.gateway.write_timeout + ACK_GRACE;
-        let data = web::Data::from(shared.clone());
-        let heads = HeadWatch::default();
-        watchdog.spawn(heads.clone().watch(KEEP_ALIVE + timing.request_head));
-        let surfaces = web::Data::new(Surfaces::new());
-        let buckets = web::Data::new(CallerBuckets::new(
-            &shared.config.limits.connection,
-            shared.clock.clone(),
-        ));
-        let served = surfaces.clone();
-        let app = move || {
-            App::new()
-                .app_data(data.clone())
-                .app_data(served.clone())
-                .app_data(buckets.clone())
-                .wrap(from_fn(api::only_what_is_served_here))
-                .wrap(from_fn(guard::guard))
-                .wrap_fn(|request, service| {
-                    let peer = request.conn_data::<Arc<PeerSocket>>().cloned();
-                    if let Some(peer) = &peer {
-                        peer.set_busy(true);
-                    }
-                    let response = service.call(request);
-                    async move {
-                        let response = response.await.inspect_err(|_| {
-                            if let Some(peer) = &peer {
-                                peer.set_busy(false);
-                            }
-                        })?;
-                        Ok(response.map_body(|_, body| NotedBody::new(body, peer)))
-                    }
-                })
-                .into_utoipa_app()
-                .configure(api::gateway)
-                .default_service(web::to(api::nothing_here))
-                .into_app()
+        let listeners = match launch.listens {
+            true => match listeners::listen(&shared, certificate.as_ref(), &watchdog) {
+                Ok(listeners) => Some(listeners),
+                Err(error) => {
+                    give_up(&shared, arbiters, owns_store).await;
+                    return Err(error);
+                }
+            },
+            false => None,
         };
-        let server = HttpServer::new(app)
-            .disable_signals()
-            // Events are small and answers wait for nothing: without this a delayed ACK of the peer holds them for 40 ms.
-            .tcp_nodelay(true)
-            .keep_alive(KEEP_ALIVE)
-            .client_request_timeout(timing.request_head)
-            .on_connect(move |stream, data| {
-                let plain = stream.downcast_ref::<TcpStream>();
-                let under_tls = || Some(stream.downcast_ref::<TlsStream<TcpStream>>()?.get_ref().0);
-                if let Some(stream) = plain.or_else(under_tls) {
-                    keep_hold(stream, silence, &heads, data);
-                }
-            })
-            .shutdown_timeout(1);
-        let mut server = server;
-        for address in [Some(listen), shared.config.replay.listen].into_iter().flatten() {
-            let bound = match &certificate {
-                Some(certificate) => {
-                    let config = tls::server_config(certificate.clone()).map_err(ServeError::Refused)?;
-                    server.bind_rustls_0_23(address, config)
-                }
-                None => server.bind(address),
-            };
-            server = bound.map_err(|error| ServeError::Listen { address, error })?;
-        }
-        let mut addresses = server.addrs().into_iter();
-        let address = addresses.next().unwrap_or(listen);
-        let replay_address = addresses.next();
-        if let Some(address) = replay_address {
-            surfaces.set_replay_address(address);
-        }
         let mut tasks = vec![tokio::task::spawn_local(sweeper::run(shared.clone()))];
         if let Some(node) = node {
             // Who subscribes first finds a gateway that may own groups.
@@ -287,11 +200,10 @@ impl Gateway {
                 }
             }
         }
-        Ok(Gateway {
+        Ok(Server {
             shared,
-            address,
-            replay_address,
-            server: server.run(),
+            locals,
+            listeners,
             arbiters,
             certificate,
             tasks,
@@ -304,71 +216,101 @@ impl Gateway {
         Reloader::new(self.shared.clone(), self.certificate.clone())
     }
 
-    /// What its actors have in common: the way to them inside of this process, for the benchmarks.
-    #[doc(hidden)]
-    pub fn shared(&self) -> Arc<Shared> {
-        self.shared.clone()
+    /// Where it listens, and where history alone is served: the ports that were found, where the configuration says 0.
+    pub fn addresses(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        let listeners = self.listeners.as_ref();
+        (
+            listeners.map(|listeners| listeners.address),
+            listeners.and_then(|listeners| listeners.replay_address),
+        )
     }
 
-    /// Where it listens: the port that was found, where the configuration says 0.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Where history alone is served, unless `replay.listen` is off.
-    pub fn replay_address(&self) -> Option<SocketAddr> {
-        self.replay_address
-    }
-
-    /// Runs until `stop` is ready, then drains: no new work, what was answered `OK` is durable, leases go back.
-    pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let Gateway {
+    /// Runs until `stop` is ready, then drains: no new work, `finish` (what runs in this process ends what it has begun),
+    /// what was answered `OK` is durable, leases go back.
+    pub async fn run_until(
+        self,
+        stop: impl Future<Output = ()>,
+        finish: impl Future<Output = ()>,
+    ) -> Result<(), ServeError> {
+        let Server {
             shared,
-            server,
+            listeners,
             arbiters,
             tasks,
             owns_store,
             ..
         } = self;
-        let handle = server.handle();
-        let mut running = std::pin::pin!(server);
-        tokio::select! {
-            result = &mut running => return Ok(result?),
-            () = stop => {}
-        }
+        let server = listeners.map(|listeners| listeners.server);
+        let handle = server.as_ref().map(actix_web::dev::Server::handle);
+        let mut running = std::pin::pin!(async move {
+            match server {
+                Some(server) => server.await,
+                None => std::future::pending().await,
+            }
+        });
+        let failed = tokio::select! {
+            result = &mut running => Some(result),
+            () = stop => None,
+        };
         tasks.iter().for_each(tokio::task::JoinHandle::abort);
-        let drain = shutdown::drain(shared.clone(), handle);
-        tokio::select! {
-            result = &mut running => result?,
-            () = drain => {}
-        }
+        let drain = shutdown::drain(shared.clone(), handle, finish);
+        let result = match failed {
+            Some(result) => {
+                drain.await;
+                result
+            }
+            None => tokio::select! {
+                result = &mut running => result,
+                () = drain => Ok(()),
+            },
+        };
         if let Some(node) = &shared.node {
             node.end(shared.config.gateway.shutdown_grace.mul_f64(0.1)).await;
         }
-        if owns_store {
-            shutdown::close_store(&shared).await;
+        give_up(&shared, arbiters, owns_store).await;
+        Ok(result?)
+    }
+
+    /// Ends what was started and never ran.
+    pub async fn abandon(self) {
+        self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
+        if let Some(node) = &self.shared.node {
+            node.end(self.shared.config.gateway.shutdown_grace.mul_f64(0.1)).await;
         }
-        for arbiter in arbiters {
-            arbiter.stop();
-        }
-        Ok(())
+        give_up(&self.shared, self.arbiters, self.owns_store).await;
     }
 }
 
-/// Puts a second descriptor of a new connection's socket aside, and has the kernel give up on a peer that acknowledges
-/// nothing: where an actor has nothing more to write, nobody else would notice.
-fn keep_hold(stream: &TcpStream, silence: Duration, heads: &HeadWatch, data: &mut Extensions) {
-    if let Err(error) = socket2::SockRef::from(stream).set_tcp_user_timeout(Some(silence)) {
-        tracing::debug!(%error, "no timeout for unacknowledged data");
+/// Lets go of the store and of the threads.
+async fn give_up(shared: &Arc<Shared>, arbiters: Vec<Arbiter>, owns_store: bool) {
+    if owns_store {
+        shutdown::close_store(shared).await;
     }
-    match stream.as_fd().try_clone_to_owned() {
-        Ok(socket) => {
-            let peer = Arc::new(PeerSocket::new(socket));
-            heads.add(&peer);
-            data.insert(peer);
+    for arbiter in arbiters {
+        arbiter.stop();
+    }
+}
+
+/// Whether the configuration may be served to those whom it lets in.
+fn check_exposure(config: &Config) -> Result<(), ServeError> {
+    match exposure(config) {
+        Exposure::Refused(why) => return Err(ServeError::Refused(why)),
+        Exposure::Local => {}
+        Exposure::OpenWithAuth if config.tls.is_none() => {
+            tracing::warn!("tokens travel in the clear: set tls.cert and tls.key, or put a proxy with TLS in front");
         }
-        Err(error) => tracing::warn!(%error, "a connection cannot be cut off from outside: too few open files"),
+        Exposure::OpenWithAuth => {}
+        Exposure::OpenInsecure => {
+            tracing::warn!("this gateway can be reached from other machines, and everyone there has full rights");
+        }
     }
+    if matches!(config.auth, crate::config::Auth::None) {
+        tracing::warn!(
+            "no authentication: everyone who can reach {} has full rights",
+            config.gateway.listen
+        );
+    }
+    Ok(())
 }
 
 /// Topics share the machine with the HTTP workers: half of the cores, at least one.

@@ -15,7 +15,7 @@ use crate::protocol::CloseCode;
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Drains within `gateway.shutdown_grace`; says so where that was not enough.
-pub(super) async fn drain(shared: Arc<Shared>, server: ServerHandle) {
+pub(super) async fn drain(shared: Arc<Shared>, server: Option<ServerHandle>, finish: impl Future<Output = ()>) {
     let grace = shared.config.gateway.shutdown_grace;
     tracing::info!(
         grace_s = grace.as_secs_f64(),
@@ -24,13 +24,15 @@ pub(super) async fn drain(shared: Arc<Shared>, server: ServerHandle) {
     );
     shared.draining.store(true, Ordering::Relaxed);
     let steps = async {
+        // Handlers in this process end what they have begun, and may publish for it.
+        finish.await;
         // What was accepted is answered before its connection ends.
         flush(&shared).await;
         drain_topics(&shared).await;
-        for connection in shared.connections.all() {
+        for connection in shared.connections.all().into_iter().chain(shared.locals.all()) {
             connection.go_away(GoAway(CloseCode::GoingAway));
         }
-        while shared.connections.count() > 0 {
+        while shared.connections.count() + shared.locals.count() > 0 {
             tokio::time::sleep(LOOK).await;
         }
         drain_topics(&shared).await;
@@ -43,7 +45,9 @@ pub(super) async fn drain(shared: Arc<Shared>, server: ServerHandle) {
             "not everything was drained in time"
         );
     }
-    let _ = tokio::time::timeout(grace.mul_f64(0.1), server.stop(false)).await;
+    if let Some(server) = server {
+        let _ = tokio::time::timeout(grace.mul_f64(0.1), server.stop(false)).await;
+    }
 }
 
 /// Waits until every topic has handed on what it has, and every group's progress is durable.

@@ -19,21 +19,46 @@ const REJOINS_MAX: u32 = 100;
 
 /// What a client can ask of a subscription that it has.
 #[derive(Debug)]
-pub(super) enum Operation {
+pub enum Operation {
+    /// ACK.
     Ack {
+        /// The events.
         ids: Vec<Box<str>>,
     },
+    /// NACK.
     Nack {
+        /// The events.
         ids: Vec<Box<str>>,
+        /// Why.
         reason: Option<Box<str>>,
+        /// Instead of the back-off.
         delay_ms: Option<u64>,
     },
+    /// MODACK.
     Modack {
+        /// The event.
         id: Box<str>,
+        /// How long the lease lasts from now on.
         extend_ms: u64,
     },
+    /// PAUSE or RESUME.
     SetPaused(bool),
+    /// UNSUBSCRIBE.
     Leave,
+}
+
+impl Operation {
+    /// About how many bytes it takes on its way.
+    pub fn size(&self) -> usize {
+        let ids = |ids: &[Box<str>]| ids.iter().map(|id| id.len() + 16).sum();
+        match self {
+            Operation::Ack { ids: acked } => ids(acked),
+            Operation::Nack {
+                ids: nacked, reason, ..
+            } => ids(nacked) + reason.as_ref().map_or(0, |reason| reason.len()),
+            Operation::Modack { .. } | Operation::SetPaused(_) | Operation::Leave => 0,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -76,7 +101,7 @@ impl Subscription {
 }
 
 /// What tells a connection's subscriptions apart.
-pub(super) type Key = (TopicName, Option<GroupName>);
+pub type Key = (TopicName, Option<GroupName>);
 
 /// A connection's subscriptions. When it is dropped, however that comes, their leases go back.
 pub(super) struct Subscriptions {
@@ -277,6 +302,7 @@ impl Subscriptions {
         if let Operation::SetPaused(paused) = operation {
             subscription.paused = paused;
         }
+        let bytes = operation.size();
         let rejected = match (operation, &feed) {
             (Operation::Leave, _) => {
                 self.remove(member);
@@ -289,14 +315,10 @@ impl Subscriptions {
             (Operation::SetPaused(paused), _) => feed
                 .set_paused(SetPaused { member, paused, reply })
                 .map_err(|(rejected, request)| (rejected, request.reply)),
-            (Operation::Ack { ids }, FeedHandle::Group(group)) => {
-                let bytes = ids.iter().map(|id| id.len() + 16).sum();
-                group
-                    .offer(Ack { ids, reply }, bytes)
-                    .map_err(|(rejected, ack)| (rejected, ack.reply))
-            }
+            (Operation::Ack { ids }, FeedHandle::Group(group)) => group
+                .offer(Ack { ids, reply }, bytes)
+                .map_err(|(rejected, ack)| (rejected, ack.reply)),
             (Operation::Nack { ids, reason, delay_ms }, FeedHandle::Group(group)) => {
-                let bytes = ids.iter().map(|id| id.len() + 16).sum();
                 let nack = Nack {
                     member,
                     ids,

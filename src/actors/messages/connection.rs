@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use actix::Message;
 
+use crate::actors::connection::Operation;
 use crate::actors::node::Lease;
-use crate::actors::reply::Answered;
+use crate::actors::reply::{Answered, Reply};
 use crate::domain::Event;
 use crate::domain::group::MemberId;
 use crate::protocol::{self, CloseCode, Failure};
@@ -82,3 +83,18 @@ pub struct CheckRights;
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
 pub struct GoAway(pub CloseCode);
+
+/// Something in this process asks something of its subscription.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Operate {
+    /// What.
+    pub operation: Operation,
+    /// Where the answer goes.
+    pub reply: Reply,
+}
+
+/// Whoever holds a subscription in this process took events, after room had been asked for.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct RoomFreed;

@@ -6,7 +6,9 @@ pub mod store;
 pub mod subscription;
 pub mod topic;
 
-pub use connection::{Answers, CheckRights, Deliver, EndSubscription, FeedLost, GoAway, Push, WantCredit};
+pub use connection::{
+    Answers, CheckRights, Deliver, EndSubscription, FeedLost, GoAway, Operate, Push, RoomFreed, WantCredit,
+};
 pub use feed::{FeedHandle, GrantCredit, Leave, SetPaused};
 pub use store::{AppendEvents, AppendPart, Flush, Perform, PerformResult, SaveCursors};
 pub use subscription::{

@@ -81,6 +81,9 @@ struct Families {
     inflight: Family<GroupLabels, Gauge>,
     lag_events: Family<GroupLabels, Gauge>,
     lag_seconds: Family<GroupLabels, FloatGauge>,
+    deduplicated: Family<GroupLabels, Counter>,
+    consumer_restarts: Family<GroupLabels, Counter>,
+    consumer_failed: Family<GroupLabels, Gauge>,
     rate_limited: Family<ScopeLabels, Counter>,
     mailbox_depth: Family<ActorLabels, Gauge>,
     actor_restarts: Family<ActorLabels, Counter>,
@@ -129,6 +132,17 @@ pub struct GroupMetrics {
     pub lag_seconds: FloatGauge,
 }
 
+/// The figures of a consumer that runs in this process. Programs choose them, so their number needs no bound.
+#[derive(Debug, Clone)]
+pub struct ConsumerMetrics {
+    /// `events_deduplicated_total`: not handled, because it had been before.
+    pub deduplicated: Counter,
+    /// `consumer_restarts_total`: crashes of its instances.
+    pub restarts: Counter,
+    /// `consumer_failed`: 1 while it is given up.
+    pub failed: Gauge,
+}
+
 impl Metrics {
     /// Figures that all stand at zero.
     pub fn new() -> Self {
@@ -149,6 +163,13 @@ impl Metrics {
             inflight: register(r, "events_inflight", "Events delivered and not yet settled"),
             lag_events: register(r, "group_lag_events", "Events not yet acked"),
             lag_seconds: register(r, "group_lag_seconds", "Age of the oldest event not yet acked"),
+            deduplicated: register(
+                r,
+                "events_deduplicated",
+                "Events not handled because they had been before",
+            ),
+            consumer_restarts: register(r, "consumer_restarts", "Crashes of a consumer in the process"),
+            consumer_failed: register(r, "consumer_failed", "1 while a consumer in the process is given up"),
             rate_limited: register(r, "rate_limited", "Publishes and pushes that met a limit"),
             mailbox_depth: register(r, "mailbox_depth", "Messages that wait"),
             actor_restarts: register(r, "actor_restarts", "Restarts after a failure"),
@@ -220,6 +241,19 @@ impl Metrics {
                 true => families.lag_seconds.get_or_create_owned(&labels),
                 false => FloatGauge::default(),
             },
+        }
+    }
+
+    /// The figures of a consumer that runs in this process, to keep.
+    pub fn consumer(&self, topic: &TopicName, group: &GroupName) -> ConsumerMetrics {
+        let labels = GroupLabels {
+            topic: topic.to_string(),
+            group: group.to_string(),
+        };
+        ConsumerMetrics {
+            deduplicated: self.0.deduplicated.get_or_create_owned(&labels),
+            restarts: self.0.consumer_restarts.get_or_create_owned(&labels),
+            failed: self.0.consumer_failed.get_or_create_owned(&labels),
         }
     }
 

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
+use tidegate::Gateway;
 use tidegate::actors::shared::Timing;
 use tidegate::actors::supervision::Faults;
 use tidegate::config::{Sources, load};
-use tidegate::server::Gateway;
 use tidegate::store::Store;
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
@@ -24,8 +23,7 @@ pub struct TestGateway {
     pub address: SocketAddr,
     /// Where history alone is served, if it is.
     pub replay_address: Option<SocketAddr>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    gateway: Option<Gateway>,
 }
 
 impl TestGateway {
@@ -55,27 +53,15 @@ impl TestGateway {
         })
         .expect("a good configuration")
         .config;
-        let (stop, stopped) = oneshot::channel::<()>();
-        let (started, addresses) = std::sync::mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            actix::System::new().block_on(async move {
-                let gateway = Gateway::start_on(store, config, timing, faults)
-                    .await
-                    .expect("a gateway that starts");
-                let addresses = (gateway.address(), gateway.replay_address());
-                started.send(addresses).expect("a test that waits");
-                let stopped = async {
-                    let _ = stopped.await;
-                };
-                gateway.run_until(stopped).await.expect("a clean end");
-            });
-        });
-        let (address, replay_address) = addresses.recv().expect("a gateway that starts");
+        let mut builder = Gateway::builder().config(config).with_faults(timing, faults);
+        if let Some(store) = store {
+            builder = builder.on_store(store);
+        }
+        let gateway = elsewhere(async move { builder.start().await.expect("a gateway that starts") });
         TestGateway {
-            address,
-            replay_address,
-            stop: Some(stop),
-            thread: Some(thread),
+            address: gateway.address().expect("a gateway that listens"),
+            replay_address: gateway.replay_address(),
+            gateway: Some(gateway),
         }
     }
 
@@ -90,14 +76,22 @@ impl TestGateway {
 
 impl Drop for TestGateway {
     fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let ended = thread.join();
+        if let Some(gateway) = self.gateway.take() {
+            let ended = elsewhere(async move { gateway.stop().await });
             if !std::thread::panicking() {
                 ended.expect("a gateway that ends well");
             }
         }
     }
+}
+
+/// Waits for something where a test cannot: on another thread.
+fn elsewhere<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(work)
+    });
+    thread.join().expect("work without a panic")
 }
 
 /// A WebSocket client that keeps EVENTs apart from answers.
