@@ -69,7 +69,7 @@ pub struct TopicMoved {
     pub tail: u64,
 }
 
-/// What a store adds that several gateways may use at once. See the [module](self).
+/// What a store adds that several gateways may use at once.
 pub trait Cluster: Send + Sync + 'static {
     /// Begins a lease that lasts so long from now, by the store's clock.
     fn begin_lease(&self, owner: &OwnerId, lasts: Duration) -> BoxFuture<'static, Result<(), StoreError>>;

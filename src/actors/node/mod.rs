@@ -1,7 +1,7 @@
 //! This gateway among the others on its store: its lease, its groups, and the news of what the others wrote.
 //!
-//! There is no word between gateways: each keeps its lease in the store ([`lease`]), looks there whether a group that it
-//! stands by for is free, and how far topics are ([`news`]). Where the store is this process's own there is no node, and
+//! There is no word between gateways: each keeps its lease in the store (`lease`), looks there whether a group that it
+//! stands by for is free, and how far topics are (`news`). Where the store is this process's own there is no node, and
 //! none of this costs anything.
 
 mod lease;
