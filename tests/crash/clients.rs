@@ -106,8 +106,9 @@ pub async fn publish(address: String, history: Arc<Mutex<History>>, answered: wa
 
 /// Whether the store could not be reached, where that is to be expected.
 fn is_excused(history: &Arc<Mutex<History>>, answer: &Frame) -> bool {
-    let unavailable = answer.op == "ERR" && answer.code.as_deref() == Some("store_unavailable");
-    unavailable && history.lock().unwrap().store_fails
+    // `ack_failed`: the gateway's lease ran out meanwhile, so it does not know whether the group is still its own.
+    let unavailable = matches!(answer.code.as_deref(), Some("store_unavailable" | "ack_failed"));
+    answer.op == "ERR" && unavailable && history.lock().unwrap().store_fails
 }
 
 /// What is to become of a request's event when its answer comes.

@@ -57,6 +57,8 @@ async fn lose_primaries(loss: Loss, most: Duration) {
         } else {
             Signal::STOP
         };
+        // The gateway's own lease may run out, and what was under way then comes again.
+        history.lock().unwrap().drops += 1;
         set.nodes[primary].signal(signal);
         let elected = set.other_primary(primary).await;
         let began = Instant::now();

@@ -100,8 +100,9 @@ async fn bench(fault: Fault) -> (Value, bool) {
         .args;
     let mut plan = Plan::new(&args).unwrap();
     plan.stall = Duration::from_millis(200);
-    let (run, cpu) = LocalSet::new().run_until(drive(&args, plan)).await.unwrap();
-    let report = report::Report::new(&run, cpu);
+    let (run, _) = LocalSet::new().run_until(drive(&args, plan)).await.unwrap();
+    // Other tests of this process take processor time too: what is noted of the benchmark's own share is not looked at.
+    let report = report::Report::new(&run, 0.5);
     (serde_json::from_str(&report.to_json()).unwrap(), report.is_sound())
 }
 
