@@ -50,8 +50,10 @@ impl Client {
     }
 
     async fn next(&mut self) -> Option<Frame> {
+        // Pings do not count as frames.
+        let late = tokio::time::Instant::now() + DEADLINE;
         loop {
-            let next = tokio::time::timeout(DEADLINE, self.0.next())
+            let next = tokio::time::timeout_at(late, self.0.next())
                 .await
                 .expect("a frame in time");
             match next?.ok()? {
@@ -254,8 +256,9 @@ impl Caller {
     }
 
     async fn next(&mut self) -> Value {
+        let late = tokio::time::Instant::now() + DEADLINE;
         loop {
-            let next = tokio::time::timeout(DEADLINE, self.client.0.next()).await;
+            let next = tokio::time::timeout_at(late, self.client.0.next()).await;
             let message = next.expect("a frame in time").expect("an open connection");
             if let Message::Text(text) = message.expect("an open connection") {
                 return serde_json::from_str(text.as_str()).expect("a frame");

@@ -46,7 +46,43 @@ impl Database {
         Ok(self.topic_row(topic).await?.filter(|row| !row.removing))
     }
 
+    /// A topic as it is after everything that was ever acknowledged: the server answers when a majority has confirmed that
+    /// it is the primary. What is read after this misses nothing.
+    async fn topic_for_sure(&self, topic: &TopicName) -> Result<Option<TopicRow>, StoreError> {
+        let command = doc! {
+            "find": keys::TOPICS,
+            "filter": { "_id": topic.as_str() },
+            "singleBatch": true,
+            "limit": 1,
+            "readConcern": { "level": "linearizable" },
+            "maxTimeMS": COMMAND_TIME_MAX.as_millis() as i64,
+        };
+        let mut cursor = self.all.run_cursor_command(command).await.map_err(failed)?;
+        if !cursor.advance().await.map_err(failed)? {
+            return Ok(None);
+        }
+        let row = TopicRow::decode(cursor.current())?.1;
+        Ok(Some(row).filter(|row| !row.removing))
+    }
+
     pub async fn read(
+        &self,
+        topic: &TopicName,
+        from: u64,
+        max_events: usize,
+        max_bytes: usize,
+    ) -> Result<Vec<Arc<Event>>, StoreError> {
+        let found = self.read_what_shows(topic, from, max_events, max_bytes).await?;
+        if !found.is_empty() || max_events == 0 {
+            return Ok(found);
+        }
+        match self.topic_for_sure(topic).await? {
+            Some(row) if row.end.tail >= from => self.read_what_shows(topic, from, max_events, max_bytes).await,
+            _ => Ok(found),
+        }
+    }
+
+    async fn read_what_shows(
         &self,
         topic: &TopicName,
         from: u64,
@@ -71,7 +107,7 @@ impl Database {
         if from < row.first && row.swept < row.first {
             // The first ones may be those that are gone but still there.
             let first = row.first;
-            return Box::pin(self.read(topic, first, max_events, max_bytes)).await;
+            return Box::pin(self.read_what_shows(topic, first, max_events, max_bytes)).await;
         }
         let (mut events, mut bytes) = (Vec::new(), 0);
         while bytes < max_bytes.max(1) && events.len() < max_events && cursor.advance().await.map_err(failed)? {
@@ -85,9 +121,24 @@ impl Database {
     }
 
     pub async fn read_seqs(&self, topic: &TopicName, seqs: &[u64]) -> Result<Vec<Arc<Event>>, StoreError> {
-        let Some(row) = self.topic(topic).await? else {
-            return Ok(Vec::new());
-        };
+        if let Some(row) = self.topic(topic).await? {
+            let found = self.read_seqs_kept_by(&row, topic, seqs).await?;
+            if found.len() == seqs.iter().filter(|seq| **seq >= row.first).count() {
+                return Ok(found);
+            }
+        }
+        match self.topic_for_sure(topic).await? {
+            Some(row) => self.read_seqs_kept_by(&row, topic, seqs).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn read_seqs_kept_by(
+        &self,
+        row: &TopicRow,
+        topic: &TopicName,
+        seqs: &[u64],
+    ) -> Result<Vec<Arc<Event>>, StoreError> {
         let kept: Vec<i64> = seqs
             .iter()
             .filter(|seq| row.keeps(**seq))
@@ -109,9 +160,24 @@ impl Database {
     }
 
     pub async fn seqs_of_ids(&self, topic: &TopicName, ids: &[Box<str>]) -> Result<Vec<Option<u64>>, StoreError> {
-        let Some(row) = self.topic(topic).await? else {
-            return Ok(vec![None; ids.len()]);
-        };
+        if let Some(row) = self.topic(topic).await? {
+            let found = self.seqs_of_ids_kept_by(&row, topic, ids).await?;
+            if !found.contains(&None) {
+                return Ok(found);
+            }
+        }
+        match self.topic_for_sure(topic).await? {
+            Some(row) => self.seqs_of_ids_kept_by(&row, topic, ids).await,
+            None => Ok(vec![None; ids.len()]),
+        }
+    }
+
+    async fn seqs_of_ids_kept_by(
+        &self,
+        row: &TopicRow,
+        topic: &TopicName,
+        ids: &[Box<str>],
+    ) -> Result<Vec<Option<u64>>, StoreError> {
         let asked: Vec<String> = ids.iter().map(|id| keys::event(topic, id)).collect();
         let find = self.events.find(doc! { "_id": { "$in": asked } });
         let find = find
