@@ -44,6 +44,7 @@ async fn lose_primaries(loss: Loss, most: Duration) {
     let mut gateway = gateway(folder.path(), &set.url(), &replica_set::new_database());
     let mut history = History::new("failover");
     history.store_fails = true;
+    history.counts_attempts = loss == Loss::Killed;
     let history = Arc::new(Mutex::new(history));
     let (counter, mut count) = watch::channel(0_u64);
     let publisher = tokio::spawn(publish(gateway.address.clone(), history.clone(), counter));
