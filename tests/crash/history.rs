@@ -29,8 +29,6 @@ pub struct History {
     pub topic: &'static str,
     /// Whether the store is unavailable at times: then a request may be answered so, and nothing is known of it.
     pub store_fails: bool,
-    /// Whether the count of attempts may fall behind: not where the store's primary is frozen and the gateway's lease lapses.
-    pub counts_attempts: bool,
     pub sent: u64,
     published: HashMap<u64, (String, String)>,
     delivered: HashMap<u64, Delivered>,
@@ -46,7 +44,6 @@ impl History {
         History {
             topic,
             store_fails: false,
-            counts_attempts: true,
             sent: 0,
             published: HashMap::new(),
             delivered: HashMap::new(),
@@ -81,7 +78,6 @@ impl History {
             Some(before) => (before.least, before.attempt + u32::from(before.nack_sent)),
             None => (1, 1),
         };
-        let least = if self.counts_attempts { least } else { 1 };
         let most = base + self.drops - before.map_or(0, |before| before.drops);
         assert!(
             (least..=most).contains(&attempt),

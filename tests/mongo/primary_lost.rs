@@ -15,8 +15,6 @@ use crate::{gateway, replica_set};
 
 /// How long after the election publishing must go on.
 const AFTER_ELECTION: Duration = Duration::from_secs(5);
-/// The same where the old primary is frozen: now and then the driver gives up what it asked it last only after 12 s.
-const AFTER_FREEZE: Duration = Duration::from_secs(20);
 /// How long anything may take.
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -36,7 +34,7 @@ async fn answered(count: &mut watch::Receiver<u64>, more: u64) {
         .unwrap();
 }
 
-async fn lose_primaries(loss: Loss, most: Duration) {
+async fn lose_primaries(loss: Loss) {
     let rounds = std::env::var("TIDEGATE_FAILOVERS").map_or(10, |text| text.parse::<u64>().expect("a number"));
     let folder = tempfile::tempdir().unwrap();
     let mut set = ReplicaSet::start(3, 1_000).await;
@@ -44,7 +42,6 @@ async fn lose_primaries(loss: Loss, most: Duration) {
     let mut gateway = gateway(folder.path(), &set.url(), &replica_set::new_database());
     let mut history = History::new("failover");
     history.store_fails = true;
-    history.counts_attempts = loss == Loss::Killed;
     let history = Arc::new(Mutex::new(history));
     let (counter, mut count) = watch::channel(0_u64);
     let publisher = tokio::spawn(publish(gateway.address.clone(), history.clone(), counter));
@@ -67,7 +64,7 @@ async fn lose_primaries(loss: Loss, most: Duration) {
         answered(&mut count, 10).await;
         longest = longest.max(began.elapsed());
         assert!(
-            began.elapsed() < most,
+            began.elapsed() < AFTER_ELECTION,
             "round {round}: publishing went on {:?} after the election of {elected}",
             began.elapsed()
         );
@@ -95,10 +92,12 @@ async fn lose_primaries(loss: Loss, most: Duration) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_that_is_killed_costs_nothing_that_was_answered() {
-    lose_primaries(Loss::Killed, AFTER_ELECTION).await;
+    lose_primaries(Loss::Killed).await;
 }
 
+// Says what must hold, and fails: README names what is open.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "known defect: publishing waits too long for a frozen primary, and an answered NACK may lose its attempt"]
 async fn a_primary_that_is_frozen_costs_nothing_that_was_answered() {
-    lose_primaries(Loss::Frozen, AFTER_FREEZE).await;
+    lose_primaries(Loss::Frozen).await;
 }
